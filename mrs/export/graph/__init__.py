@@ -1,0 +1,1 @@
+"""DecoderSpec and tensors -> an ONNX graph to the decoder contract."""

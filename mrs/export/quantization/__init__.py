@@ -1,0 +1,1 @@
+"""Block formats of quantized weights and their exact packing for MatMulNBits."""

@@ -1,0 +1,1 @@
+"""Any checkpoint vocabulary -> tokenizer.json."""

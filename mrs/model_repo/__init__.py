@@ -1,0 +1,1 @@
+"""Versions, manifests, digests and locks. Knows no model and no HTTP."""

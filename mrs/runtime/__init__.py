@@ -1,0 +1,1 @@
+"""Sessions, KV cache, scheduler, engine, sampling, detokenizing. Knows no HTTP."""

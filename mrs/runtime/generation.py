@@ -1,0 +1,72 @@
+"""What a caller hands to the engine, and what the engine hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How tokens are drawn for one sequence.
+
+    Attributes:
+        temperature: below 1e-7 means greedy decoding; otherwise logits are divided by it.
+        top_k: keep the k most likely tokens; None or anything below 1 keeps all.
+        top_p: keep the smallest set of most likely tokens whose mass reaches p; 1.0 keeps all.
+        seed: start of the sequence's own random stream; None draws one from the system.
+        max_tokens: most tokens to generate; None means up to the model's length.
+        stop: strings that end the answer and are not part of it.
+        ignore_eos: go on after an end-of-sequence token.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    seed: int | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """One prompt, to be continued ``n`` times independently.
+
+    Attributes:
+        prompt_ids: the encoded prompt, not empty.
+        sampling: shared by all choices; choice ``i`` draws from the stream ``(seed, i)``.
+        n: number of choices.
+    """
+
+    prompt_ids: tuple[int, ...]
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    n: int = 1
+
+
+class FinishReason(str, Enum):
+    """Why a sequence ended, in OpenAI's words."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class GenerationDelta:
+    """What one engine step added to one choice.
+
+    Attributes:
+        index: the choice, 0 to n-1.
+        text: newly final text; may be empty while a character or a stop string is incomplete.
+        token_ids: the tokens drawn in this step (at most one today), EOS included.
+        finish_reason: None until the choice's last delta.
+        error: what went wrong, with `FinishReason.ERROR` only.
+    """
+
+    index: int
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason | None = None
+    error: Exception | None = None
