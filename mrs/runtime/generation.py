@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -70,3 +72,62 @@ class GenerationDelta:
     token_ids: tuple[int, ...]
     finish_reason: FinishReason | None = None
     error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class EngineStats:
+    """A snapshot of the engine for health pages and metrics.
+
+    Attributes:
+        running: sequences that hold a slot.
+        waiting: sequences in the queue.
+        slots: most sequences that can run at once.
+        kv_bytes: memory that the KV cache holds now.
+        generated_tokens: tokens drawn since the engine started.
+        prefilled_tokens: prompt tokens computed since the engine started.
+    """
+
+    running: int
+    waiting: int
+    slots: int
+    kv_bytes: int
+    generated_tokens: int
+    prefilled_tokens: int
+
+
+class GenerationStream(Protocol):
+    """The answer to one request, step by step."""
+
+    def __aiter__(self) -> AsyncIterator[tuple[GenerationDelta, ...]]:
+        """Iterate over all that has become available, in order; ends after every choice's last."""
+
+    def cancel(self) -> None:
+        """Give the request up: its slots are free by the next step. Idempotent, thread-safe."""
+
+
+class GenerationEngine(Protocol):
+    """What a server needs of an engine."""
+
+    @property
+    def ready(self) -> bool:
+        """A warm-up token was produced and the engine thread makes progress."""
+
+    @property
+    def alive(self) -> bool:
+        """The engine thread runs."""
+
+    def stats(self) -> EngineStats:
+        """Numbers of this moment."""
+
+    def submit(self, request: GenerationRequest) -> GenerationStream:
+        """Admit a request; to be called on the event loop's thread.
+
+        Raises:
+            ContextLengthExceededError: the prompt can never fit.
+            QueueFullError: the waiting queue is at its bound.
+            ShuttingDownError: the engine drains.
+            InvalidValueError: a value cannot be honoured.
+        """
+
+    def drain(self) -> None:
+        """Take no new requests; those admitted go on."""
