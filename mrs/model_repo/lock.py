@@ -11,7 +11,6 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 LOCK_FILE_NAME = "mrs.lock"
-LOCK_SCHEMA_VERSION = 1
 
 
 class _Frozen(BaseModel):
@@ -102,7 +101,7 @@ class ModelLock(_Frozen):
         files: every file of the version but the lock itself, sorted by path.
     """
 
-    schema_version: Literal[1] = LOCK_SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     input_digest: str = Field(pattern=r"^[0-9a-f]{64}$")
     inputs: ExportInputs
     model: ModelFacts
