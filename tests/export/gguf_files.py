@@ -22,7 +22,8 @@ class Typed:
     type: str
 
 
-Metadata = Mapping[str, Scalar | Sequence[Scalar] | Typed]
+MetadataItem = Scalar | Sequence[Scalar] | Typed
+Metadata = Mapping[str, MetadataItem]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class StoredTensor:
     data: NDArray[np.uint8]
 
 
-Tensors = Mapping[str, NDArray[np.generic] | StoredTensor]
+TensorItem = NDArray[np.generic] | StoredTensor
+Tensors = Mapping[str, TensorItem]
 
 
 def quantize(values: NDArray[np.float32], dtype: str) -> StoredTensor:
@@ -133,7 +135,7 @@ def _add_value(writer: gguf.GGUFWriter, key: str, value: Scalar | Sequence[Scala
         writer.add_array(key, value)
 
 
-# --- a tiny llama, whole enough to be exported -----------------------------------------------------
+# --- a tiny llama, whole enough to be exported ----------------------------------------------------
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHATML_TEMPLATE = (
@@ -174,7 +176,7 @@ def bpe_vocabulary() -> tuple[list[str], list[str]]:
     return [*SPECIAL_TOKENS, *byte_alphabet(), *merged], merges
 
 
-def llama_metadata(size: LlamaSize = LlamaSize()) -> dict[str, Scalar | Sequence[Scalar] | Typed]:
+def llama_metadata(size: LlamaSize = LlamaSize()) -> dict[str, MetadataItem]:
     """Metadata of the tiny llama with its byte-level BPE vocabulary and a ChatML template."""
     tokens, merges = bpe_vocabulary()
     specials = len(SPECIAL_TOKENS)
@@ -248,7 +250,7 @@ def write_llama(
 
     ``metadata`` adds to, or replaces, what `llama_metadata` gives.
     """
-    tensors: dict[str, NDArray[np.generic] | StoredTensor] = {}
+    tensors: dict[str, TensorItem] = {}
     for name, weight in llama_weights(size, tied=tied, seed=seed).items():
         is_matrix = weight.ndim > 1 and dtype != "F32"
         tensors[name] = quantize(weight, dtype) if is_matrix else weight
