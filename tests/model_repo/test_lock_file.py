@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mrs.errors import CorruptVersionError
+from mrs.model_repo.lock_file import input_digest, read_lock, write_lock
+from tests.model_repo.samples import make_inputs, make_lock, write_files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a version with its lock."""
+    folder = tmp_path / "version"
+    write_files(folder)
+    write_lock(folder, make_lock(folder))
+    return folder
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    path = folder / "mrs.lock"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_lock_survives_being_written_and_read(folder: Path) -> None:
+    assert read_lock(folder) == make_lock(folder)
+
+
+def test_the_bytes_of_a_lock_depend_on_its_value_alone(folder: Path) -> None:
+    first = (folder / "mrs.lock").read_bytes()
+    write_lock(folder, read_lock(folder))
+    assert (folder / "mrs.lock").read_bytes() == first
+
+
+def test_the_input_digest_tells_inputs_apart() -> None:
+    assert input_digest(make_inputs()) == input_digest(make_inputs())
+    assert input_digest(make_inputs("q8")) != input_digest(make_inputs("fp32"))
+
+
+@pytest.mark.parametrize("path", ["../out", "/etc/passwd", "a/../../b", "a\\b", "mrs.lock", ""])
+def test_a_path_that_no_version_may_hold_is_refused(folder: Path, path: str) -> None:
+    edit(folder, files=[{"path": path, "size": 1, "sha256": "0" * 64}])
+    with pytest.raises(CorruptVersionError, match="no version may hold"):
+        read_lock(folder)
+
+
+def test_a_file_named_twice_is_refused(folder: Path) -> None:
+    edit(folder, files=[{"path": "a", "size": 1, "sha256": "0" * 64}] * 2)
+    with pytest.raises(CorruptVersionError, match="twice"):
+        read_lock(folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema_version": 2},
+        {"schema_version": "1"},
+        {"unknown": 1},
+        {"input_digest": "xyz"},
+        {"files": [{"path": "a", "size": -1, "sha256": "0" * 64}]},
+        {"files": [{"path": "a", "size": 1.5, "sha256": "0" * 64}]},
+        {"files": None},
+        {"model": {}},
+    ],
+)
+def test_a_lock_that_breaks_the_schema_is_refused(folder: Path, changes: dict[str, Any]) -> None:
+    edit(folder, **changes)
+    with pytest.raises(CorruptVersionError, match="malformed at"):
+        read_lock(folder)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"null", b"[" * 100_000])
+def test_a_lock_that_is_no_json_object_is_refused(folder: Path, text: bytes) -> None:
+    (folder / "mrs.lock").write_bytes(text)
+    with pytest.raises(CorruptVersionError, match=r"mrs\.lock is malformed"):
+        read_lock(folder)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(cut=st.integers(0, 1500), byte=st.integers(0, 255))
+def test_a_lock_with_one_byte_changed_is_read_or_refused(folder: Path, cut: int, byte: int) -> None:
+    text = bytearray((folder / "mrs.lock").read_bytes())
+    text[cut % len(text)] = byte
+    changed = folder.parent / "changed"
+    changed.mkdir(exist_ok=True)
+    (changed / "mrs.lock").write_bytes(text)
+    try:
+        read_lock(changed)
+    except CorruptVersionError as error:
+        assert "changed/mrs.lock" in error.message
+
+
+def test_a_missing_lock_says_that_this_is_no_version(tmp_path: Path) -> None:
+    with pytest.raises(CorruptVersionError, match="is not a model version"):
+        read_lock(tmp_path)
+
+
+def test_a_lock_that_is_a_link_is_refused(folder: Path) -> None:
+    (folder / "mrs.lock").rename(folder / "real")
+    (folder / "mrs.lock").symlink_to("real")
+    with pytest.raises(CorruptVersionError, match="is a symbolic link"):
+        read_lock(folder)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_a_lock_that_is_no_file_is_refused(folder: Path, kind: str) -> None:
+    path = folder / "mrs.lock"
+    path.unlink()
+    os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    with pytest.raises(CorruptVersionError, match="Not a regular file"):
+        read_lock(folder)
+
+
+def test_a_lock_beyond_all_bounds_is_refused(folder: Path) -> None:
+    with (folder / "mrs.lock").open("r+b") as file:
+        file.truncate((64 << 20) + 1)  # Sparse: it takes no disk.
+    with pytest.raises(CorruptVersionError, match="Longer than"):
+        read_lock(folder)
