@@ -1,0 +1,90 @@
+"""The Llama family (Touvron et al., arXiv:2302.13971): Llama 1-3.x, SmolLM and their kin."""
+
+from __future__ import annotations
+
+from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
+from mrs.export.architectures.metadata import ArchitectureMetadata
+from mrs.export.architectures.spec import AttentionSpec, DecoderSpec, RopeLayout, RopeSpec
+from mrs.export.checkpoints.checkpoint import Checkpoint
+
+ROPE_FACTORS_TENSOR = "rope_freqs.weight"
+
+
+def llama_spec(checkpoint: Checkpoint) -> DecoderSpec:
+    """Describe a llama checkpoint.
+
+    Raises:
+        CorruptCheckpointError: metadata is missing or contradicts itself.
+        UnsupportedArchitectureError: it is a variant that is not exported (experts, YaRN).
+    """
+    metadata = ArchitectureMetadata(checkpoint)
+    if experts := metadata.optional_size("expert_count"):
+        raise UnsupportedArchitectureError(
+            f"This llama checkpoint has {experts} experts; mixtures of experts are not supported.",
+            hint="Export a dense model.",
+        )
+    hidden = metadata.size("embedding_length")
+    return DecoderSpec(
+        architecture=checkpoint.architecture,
+        hidden_size=hidden,
+        intermediate_size=metadata.size("feed_forward_length"),
+        num_layers=metadata.size("block_count"),
+        vocab_size=_vocab_size(checkpoint),
+        context_length=metadata.size("context_length"),
+        norm_epsilon=metadata.number("attention.layer_norm_rms_epsilon", 1e-5),
+        attention=_attention(checkpoint, metadata, hidden),
+        tied_embeddings="output.weight" not in checkpoint.tensors,
+    )
+
+
+def _attention(
+    checkpoint: Checkpoint, metadata: ArchitectureMetadata, hidden: int
+) -> AttentionSpec:
+    heads = metadata.size("attention.head_count")
+    kv_heads = metadata.size("attention.head_count_kv", heads)
+    if heads % kv_heads:
+        raise CorruptCheckpointError(
+            f"{heads} query heads cannot be shared out to {kv_heads} key/value heads.",
+            hint="Convert the model again with a current converter.",
+        )
+    head_dim = metadata.size("attention.key_length", max(1, hidden // heads))
+    if head_dim % 8:
+        raise UnsupportedArchitectureError(
+            f"The head size is {head_dim}; ONNX Runtime's attention needs a multiple of 8.",
+            hint="Export a model with another head size.",
+        )
+    return AttentionSpec(heads, kv_heads, head_dim, _rope(checkpoint, metadata, head_dim))
+
+
+def _rope(checkpoint: Checkpoint, metadata: ArchitectureMetadata, head_dim: int) -> RopeSpec:
+    dims = metadata.size("rope.dimension_count", head_dim)
+    if dims % 16 or dims > head_dim:
+        raise UnsupportedArchitectureError(
+            f"{dims} of {head_dim} dimensions are rotated; that must be a multiple of 16 "
+            f"and at most the head size.",
+            hint="Export a model with another rotary size.",
+        )
+    scaling = metadata.text("rope.scaling.type", "none")
+    if scaling not in ("none", "linear"):
+        raise UnsupportedArchitectureError(
+            f"The rope scaling {scaling!r} is not supported; supported are: none, linear, "
+            f"and frequency factors ({ROPE_FACTORS_TENSOR}).",
+            hint="Export a model with one of these.",
+        )
+    return RopeSpec(
+        base=metadata.number("rope.freq_base", 10000.0),
+        dims=dims,
+        layout=RopeLayout.PAIRS,
+        scale=metadata.number("rope.scaling.factor", 1.0) if scaling == "linear" else 1.0,
+        factors=ROPE_FACTORS_TENSOR if ROPE_FACTORS_TENSOR in checkpoint.tensors else None,
+    )
+
+
+def _vocab_size(checkpoint: Checkpoint) -> int:
+    embedding = checkpoint.tensors.get("token_embd.weight")
+    if embedding is None or len(embedding.shape) != 2:
+        raise CorruptCheckpointError(
+            "The checkpoint lacks the matrix token_embd.weight.",
+            hint="Convert the model again with a current converter.",
+        )
+    return embedding.shape[0]

@@ -1,0 +1,74 @@
+"""Typed reads of checkpoint metadata, with errors that name the key."""
+
+from __future__ import annotations
+
+from mrs.errors import CorruptCheckpointError
+from mrs.export.checkpoints.checkpoint import Checkpoint, MetadataValue
+
+# Larger than any model in sight, small enough that products of two stay far from overflow.
+_LARGEST_SIZE = 1 << 28
+
+
+class ArchitectureMetadata:
+    """The metadata under ``<architecture>.``, read by type.
+
+    Args:
+        checkpoint: where the metadata is.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._metadata = checkpoint.metadata
+        self._prefix = checkpoint.architecture
+
+    def size(self, key: str, default: int | None = None) -> int:
+        """A positive integer.
+
+        Raises:
+            CorruptCheckpointError: it is missing without a default, or not a positive integer.
+        """
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._wrong(key, value, "a whole number")
+        if not 0 < value <= _LARGEST_SIZE:
+            raise self._wrong(key, value, f"between 1 and {_LARGEST_SIZE}")
+        return value
+
+    def optional_size(self, key: str) -> int | None:
+        """A positive integer, or None where the key is absent or 0."""
+        value = self._metadata.get(f"{self._prefix}.{key}")
+        return None if value in (None, 0) else self.size(key)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A positive finite number.
+
+        Raises:
+            CorruptCheckpointError: it is missing without a default, or not such a number.
+        """
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(key, value, "a number")
+        if not 0 < value < float("inf"):
+            raise self._wrong(key, value, "positive and finite")
+        return float(value)
+
+    def text(self, key: str, default: str) -> str:
+        """A string."""
+        value = self._get(key, default)
+        if not isinstance(value, str):
+            raise self._wrong(key, value, "a string")
+        return value
+
+    def _get(self, key: str, default: MetadataValue | None) -> MetadataValue:
+        value = self._metadata.get(f"{self._prefix}.{key}", default)
+        if value is None:
+            raise CorruptCheckpointError(
+                f"The checkpoint lacks the metadata key {self._prefix}.{key}.",
+                hint="Convert the model again with a current converter.",
+            )
+        return value
+
+    def _wrong(self, key: str, value: MetadataValue, wanted: str) -> CorruptCheckpointError:
+        return CorruptCheckpointError(
+            f"The metadata key {self._prefix}.{key} is {value!r:.80}; it must be {wanted}.",
+            hint="Convert the model again with a current converter.",
+        )

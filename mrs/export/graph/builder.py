@@ -1,0 +1,107 @@
+"""Collects the nodes and initializers of one ONNX graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from mrs.export.graph.weight_file import StoredTensor, WeightFile
+
+OPSET = 23
+CONTRIB_DOMAIN = "com.microsoft"
+# The oldest IR version that holds opset 23; nothing newer is used.
+_IR_VERSION = 11
+
+
+class GraphBuilder:
+    """A graph under construction, whose large initializers go straight to a weight file.
+
+    Args:
+        weights: where `weight` writes.
+    """
+
+    def __init__(self, weights: WeightFile) -> None:
+        self.weights = weights
+        self._nodes: list[ir.Node] = []
+        self._initializers: dict[str, ir.Value] = {}
+
+    def op(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        name: str,
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        domain: str = "",
+        outputs: Sequence[ir.Value] | None = None,
+    ) -> ir.Value:
+        """Add a node and return its first output, which is called ``name`` unless given."""
+        outputs = outputs if outputs is not None else [ir.Value(name=name)]
+        node = ir.node(
+            op_type, inputs, dict(attributes or {}), domain=domain, outputs=outputs, name=name
+        )
+        self._nodes.append(node)
+        return outputs[0]
+
+    def contrib(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        name: str,
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        outputs: Sequence[ir.Value] | None = None,
+    ) -> ir.Value:
+        """Add a node of ONNX Runtime's own operator set."""
+        return self.op(op_type, inputs, name, attributes, domain=CONTRIB_DOMAIN, outputs=outputs)
+
+    def constant(self, name: str, value: NDArray[Any]) -> ir.Value:
+        """A small initializer kept inside the graph file; the same name is made only once."""
+        return self._initializer(ir.tensor(value, name=name), value.shape)
+
+    def weight(self, name: str, value: NDArray[Any]) -> ir.Value:
+        """An initializer that is in memory, written to the weight file."""
+        stored = self.weights.append([value], value.nbytes)
+        return self.stored(stored, name, ir.DataType.from_numpy(value.dtype), value.shape)
+
+    def stored(
+        self, stored: StoredTensor, name: str, dtype: ir.DataType, shape: tuple[int, ...]
+    ) -> ir.Value:
+        """An initializer over bytes that are in the weight file already."""
+        return self._initializer(self.weights.tensor(stored, name, dtype, shape), shape)
+
+    def model(
+        self, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], producer: str
+    ) -> ir.Model:
+        """The finished model, its initializers sorted by name."""
+        graph = ir.Graph(
+            inputs,
+            outputs,
+            nodes=self._nodes,
+            initializers=[self._initializers[key] for key in sorted(self._initializers)],
+            opset_imports={"": OPSET, CONTRIB_DOMAIN: 1},
+            name=name,
+        )
+        return ir.Model(graph, ir_version=_IR_VERSION, producer_name=producer)
+
+    def _initializer(self, tensor: ir.TensorProtocol, shape: tuple[int, ...]) -> ir.Value:
+        name = str(tensor.name)
+        value = self._initializers.get(name)
+        if value is None:
+            value = ir.Value(
+                name=name,
+                shape=ir.Shape(shape),
+                type=ir.TensorType(tensor.dtype),
+                const_value=tensor,
+            )
+            self._initializers[name] = value
+        return value
+
+
+def int64s(*values: int) -> NDArray[np.int64]:
+    """A 1-D int64 array, as shape-like operator inputs want it."""
+    return np.array(values, dtype=np.int64)

@@ -1,0 +1,122 @@
+"""8-bit blocks for MatMulNBits and GatherBlockQuantized: ``w = scale * (code - zero_point)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrs.export.quantization.dequantize import dequantize
+
+BLOCK_SIZE = 32
+SYMMETRIC_ZERO_POINT = 128
+
+
+@dataclass(frozen=True)
+class Int8Blocks:
+    """Rows of a matrix in 8-bit blocks.
+
+    Attributes:
+        codes: uint8 ``[rows, columns]``.
+        scales: float32 ``[rows, columns / BLOCK_SIZE]``.
+        zero_points: uint8, the shape of ``scales``.
+    """
+
+    codes: NDArray[np.uint8]
+    scales: NDArray[np.float32]
+    zero_points: NDArray[np.uint8]
+
+    def dequantize(self) -> NDArray[np.float32]:
+        """The float32 values that the blocks stand for, ``[rows, columns]``."""
+        blocks = self.codes.reshape(*self.scales.shape, BLOCK_SIZE).astype(np.float32)
+        values = (blocks - self.zero_points[..., None]) * self.scales[..., None]
+        return values.reshape(self.codes.shape)
+
+
+def can_block(columns: int) -> bool:
+    """Whether rows of this many columns divide into blocks."""
+    return columns % BLOCK_SIZE == 0
+
+
+def is_exact(dtype: str) -> bool:
+    """Whether `to_int8_blocks` keeps the very values of this storage type."""
+    return dtype in _EXACT
+
+
+def to_int8_blocks(rows: NDArray[np.uint8], dtype: str) -> Int8Blocks:
+    """Turn stored rows into 8-bit blocks.
+
+    Q4_0, Q5_0 and Q8_0 are repacked and keep their values. Everything else is dequantized and
+    given the finest grid that covers each block; the error of a weight is at most half a step,
+    ``(max - min) / 510`` of its block.
+
+    Args:
+        rows: uint8 ``[rows, bytes_per_row]`` as stored.
+        dtype: GGUF type name.
+    """
+    repack = _EXACT.get(dtype)
+    return repack(rows) if repack else quantize_blocks(dequantize(rows, dtype))
+
+
+def quantize_blocks(values: NDArray[np.float32]) -> Int8Blocks:
+    """Round float32 ``[rows, columns]`` to an asymmetric 8-bit grid per block that contains 0."""
+    blocks = values.reshape(values.shape[0], -1, BLOCK_SIZE)
+    low = np.minimum(blocks.min(axis=-1), 0)
+    high = np.maximum(blocks.max(axis=-1), 0)
+    scales = ((high - low) / np.float32(255)).astype(np.float32)
+    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
+    zero_points = np.rint(-low * inverse)
+    codes = np.rint(blocks * inverse[..., None]) + zero_points[..., None]
+    return Int8Blocks(
+        codes=np.clip(codes, 0, 255).astype(np.uint8).reshape(values.shape),
+        scales=scales,
+        zero_points=zero_points.astype(np.uint8),
+    )
+
+
+def _symmetric(codes: NDArray[np.uint8], scales: NDArray[np.float16]) -> Int8Blocks:
+    return Int8Blocks(
+        codes=codes.reshape(codes.shape[0], -1),
+        scales=scales.astype(np.float32),
+        zero_points=np.full(scales.shape, SYMMETRIC_ZERO_POINT, dtype=np.uint8),
+    )
+
+
+def _split(
+    rows: NDArray[np.uint8], block_bytes: int
+) -> tuple[NDArray[np.float16], NDArray[np.uint8]]:
+    """Separate each ggml block into its leading float16 scale and the bytes after it."""
+    blocks = rows.reshape(rows.shape[0], -1, block_bytes)
+    scales = np.ascontiguousarray(blocks[..., :2]).view("<f2")[..., 0]
+    return scales, blocks[..., 2:]
+
+
+def _nibbles(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """ggml order: low nibbles are elements 0-15 of a block, high nibbles are 16-31."""
+    return np.concatenate([packed & 0x0F, packed >> 4], axis=-1)
+
+
+def _repack_q8_0(rows: NDArray[np.uint8]) -> Int8Blocks:
+    scales, codes = _split(rows, 34)
+    return _symmetric(codes ^ np.uint8(0x80), scales)
+
+
+def _repack_q4_0(rows: NDArray[np.uint8]) -> Int8Blocks:
+    scales, packed = _split(rows, 18)
+    return _symmetric(_nibbles(packed) + np.uint8(SYMMETRIC_ZERO_POINT - 8), scales)
+
+
+def _repack_q5_0(rows: NDArray[np.uint8]) -> Int8Blocks:
+    scales, rest = _split(rows, 22)
+    fifth = np.unpackbits(np.ascontiguousarray(rest[..., :4]), axis=-1, bitorder="little")
+    codes = _nibbles(rest[..., 4:]) | (fifth << np.uint8(4))
+    return _symmetric(codes + np.uint8(SYMMETRIC_ZERO_POINT - 16), scales)
+
+
+_EXACT: Mapping[str, Callable[[NDArray[np.uint8]], Int8Blocks]] = {
+    "Q4_0": _repack_q4_0,
+    "Q5_0": _repack_q5_0,
+    "Q8_0": _repack_q8_0,
+}

@@ -1,0 +1,58 @@
+"""What a sequence has become in text: detokenizing, stop strings and the end conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from mrs.runtime.detokenizer import Detokenizer
+from mrs.runtime.generation import FinishReason, GenerationDelta
+from mrs.runtime.sequence import Sequence
+from mrs.runtime.stop_strings import StopStringMatcher
+
+
+class Answer:
+    """Turns the tokens drawn for one sequence into text and decides when it ends.
+
+    Args:
+        sequence: whose tokens they are.
+        detokenizer: a fresh one.
+        eos_token_ids: ids that end the answer.
+    """
+
+    def __init__(
+        self, sequence: Sequence, detokenizer: Detokenizer, eos_token_ids: Container[int]
+    ) -> None:
+        self._sequence = sequence
+        self._detokenizer = detokenizer
+        self._stop = StopStringMatcher(sequence.sampling.stop)
+        self._eos = () if sequence.sampling.ignore_eos else eos_token_ids
+
+    def add(self, token: int) -> GenerationDelta:
+        """Take the next token; sets the sequence's finish reason when it is the last."""
+        sequence = self._sequence
+        sequence.output_ids.append(token)
+        if token in self._eos:
+            return self._finish(FinishReason.STOP, "", token)
+        text, stopped = self._stop.push(self._detokenizer.push(token))
+        if stopped:
+            sequence.finish_reason = FinishReason.STOP
+            return GenerationDelta(sequence.index, text, (token,), FinishReason.STOP)
+        if self._is_full():
+            return self._finish(FinishReason.LENGTH, text, token)
+        return GenerationDelta(sequence.index, text, (token,))
+
+    def _finish(self, reason: FinishReason, text: str, token: int) -> GenerationDelta:
+        """End the answer, letting out what was held back."""
+        tail, stopped = self._stop.push(self._detokenizer.flush())
+        if not stopped:
+            tail += self._stop.flush()
+        reason = FinishReason.STOP if stopped else reason
+        self._sequence.finish_reason = reason
+        return GenerationDelta(self._sequence.index, text + tail, (token,), reason)
+
+    def _is_full(self) -> bool:
+        sequence = self._sequence
+        limit = sequence.sampling.max_tokens
+        if limit is not None and len(sequence.output_ids) >= limit:
+            return True
+        return sequence.length >= sequence.max_length

@@ -1,0 +1,59 @@
+"""One prompt on its way to one answer."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+from mrs.runtime.generation import FinishReason, SamplingParams
+
+_ids = itertools.count()
+
+
+@dataclass(eq=False)
+class Sequence:
+    """A prompt and the tokens drawn for it so far.
+
+    Attributes:
+        prompt_ids: the encoded prompt.
+        sampling: how to draw.
+        index: which of the request's choices it is.
+        max_length: most tokens of prompt and answer together.
+        id: unique in this process, ascending by creation.
+        slot: its place in the KV cache, or None while it waits.
+        num_computed: its tokens that are in the cache.
+        output_ids: tokens drawn.
+        finish_reason: why it ended, or None.
+    """
+
+    prompt_ids: tuple[int, ...]
+    sampling: SamplingParams
+    index: int
+    max_length: int
+    id: int = field(default_factory=lambda: next(_ids))
+    slot: int | None = None
+    num_computed: int = 0
+    output_ids: list[int] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and answer so far."""
+        return len(self.prompt_ids) + len(self.output_ids)
+
+    @property
+    def is_prefilling(self) -> bool:
+        """More than its newest token is missing from the cache."""
+        return self.num_computed < self.length - 1 or not self.output_ids
+
+    @property
+    def is_finished(self) -> bool:
+        """It has ended."""
+        return self.finish_reason is not None
+
+    def tokens(self, start: int, stop: int) -> list[int]:
+        """Tokens ``start:stop`` of prompt and answer."""
+        prompt = len(self.prompt_ids)
+        head = self.prompt_ids[start:stop] if start < prompt else ()
+        tail = self.output_ids[max(0, start - prompt) : max(0, stop - prompt)]
+        return [*head, *tail]
