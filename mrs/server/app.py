@@ -1,0 +1,52 @@
+"""Assembles the server: routes, layers and error replies around one served model."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from mrs import __version__
+from mrs.server.access_log import AccessLogMiddleware
+from mrs.server.errors import add_error_handlers
+from mrs.server.generation import GenerationContext
+from mrs.server.health import health_router
+from mrs.server.host_check import HostCheckMiddleware
+from mrs.server.lifecycle import Lifecycle
+from mrs.server.openai.chat_completions import chat_completions_router
+from mrs.server.openai.models import models_router
+from mrs.server.openai.schemas import ChatCompletionChunk, ChatCompletionRequest
+from mrs.server.openapi import describe, docs_router
+from mrs.server.served_model import ServedModel
+from mrs.server.settings import ServerSettings
+
+
+def create_app(
+    model: ServedModel, settings: ServerSettings, lifecycle: Lifecycle | None = None
+) -> FastAPI:
+    """Return an application that answers for ``model``.
+
+    Args:
+        model: loaded, though it may still be warming up.
+        settings: limits and intervals.
+        lifecycle: what whoever runs the application uses to drain it; one of its own if None.
+    """
+    lifecycle = lifecycle or Lifecycle(model.engine)
+    app = FastAPI(
+        title="mrs",
+        version=__version__,
+        description=f"OpenAI-compatible API for `{model.name}`.",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    server = GenerationContext(model.engine, lifecycle, settings.keep_alive_interval)
+    app.include_router(chat_completions_router(model, server, settings))
+    app.include_router(models_router(model))
+    app.include_router(health_router(model, lifecycle))
+    app.include_router(docs_router())
+    describe(app, [ChatCompletionRequest, ChatCompletionChunk])
+    add_error_handlers(app)
+    # The last one added is the outermost: what the host check refuses is logged as well.
+    if settings.allowed_hosts is not None:
+        app.add_middleware(HostCheckMiddleware, allowed=settings.allowed_hosts)
+    app.add_middleware(AccessLogMiddleware)
+    return app

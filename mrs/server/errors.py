@@ -1,0 +1,184 @@
+"""From exceptions to error replies: the only place that knows both.
+
+The shape and the types are OpenAI's (https://platform.openai.com/docs/guides/error-codes). What
+went wrong inside the server goes to the log, together with the request id; a client gets the id
+alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from mrs.errors import (
+    ChatTemplateError,
+    MrsError,
+    QueueFullError,
+    RequestError,
+    ShuttingDownError,
+)
+from mrs.server.request_context import context_of
+
+logger = logging.getLogger(__name__)
+
+STATUS_CLIENT_GONE = 499
+
+
+class MalformedBodyError(RequestError):
+    """The request body is not a JSON object."""
+
+    code = "invalid_json"
+
+
+class ContentTypeError(RequestError):
+    """The request body does not claim to be JSON."""
+
+    code = "invalid_content_type"
+
+
+class MissingFieldError(RequestError):
+    """A field that must be in the request is not."""
+
+    code = "missing_required_parameter"
+
+
+class FieldTypeError(RequestError):
+    """A field of the request has a value of the wrong JSON type."""
+
+    code = "invalid_type"
+
+
+class UnsupportedFieldError(RequestError):
+    """A field of the request asks for something that this server cannot do."""
+
+    code = "unsupported_parameter"
+
+
+class BodyTooLargeError(RequestError):
+    """The request body is above the server's limit."""
+
+    code = "request_too_large"
+    status = 413
+
+
+class HostNotAllowedError(RequestError):
+    """The ``Host`` header names a host that this server does not answer for."""
+
+    code = "host_not_allowed"
+    status = 403
+
+
+class GenerationFailedError(MrsError):
+    """The engine gave a request up. What the client may know of it is ``__cause__``, if known."""
+
+    code = "generation_failed"
+
+
+@dataclass(frozen=True)
+class ErrorReply:
+    """An error as a client sees it.
+
+    Attributes:
+        status: HTTP status.
+        kind: OpenAI's ``type``.
+        param: the request field at fault, if one is.
+        code: stable, for programs.
+        headers: to send besides those of every reply.
+    """
+
+    status: int
+    message: str
+    kind: str
+    param: str | None = None
+    code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def body(self) -> bytes:
+        """Return the JSON body."""
+        return orjson.dumps(
+            {
+                "error": {
+                    "message": self.message,
+                    "type": self.kind,
+                    "param": self.param,
+                    "code": self.code,
+                }
+            }
+        )
+
+    def response(self) -> Response:
+        """Return the whole reply."""
+        return Response(self.body(), self.status, dict(self.headers), media_type="application/json")
+
+
+def reply_to(error: Exception, request_id: str) -> ErrorReply:
+    """Choose the reply to an exception; log it if the client is not to see what it says."""
+    if isinstance(error, GenerationFailedError) and isinstance(error.__cause__, RequestError):
+        error = error.__cause__
+    if isinstance(error, RequestError):
+        return _client_error(error, error.status)
+    if isinstance(error, ChatTemplateError):
+        return _client_error(error, 400, param="messages")
+    if isinstance(error, HTTPException):
+        return _http_error(error)
+    logger.error("Request %s failed.", request_id, exc_info=error)
+    return ErrorReply(
+        500,
+        "The server had an error while it processed this request. "
+        f"Its log tells more under the request id {request_id}.",
+        "server_error",
+        code="internal_error",
+    )
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Make every exception that reaches ``app`` a reply of the one shape."""
+    app.add_exception_handler(MrsError, _handle)
+    app.add_exception_handler(HTTPException, _handle)
+    app.add_exception_handler(ClientDisconnect, _handle_disconnect)
+
+
+async def _handle(request: Request, error: Exception) -> Response:
+    return reply_to(error, context_of(request.scope).request_id).response()
+
+
+async def _handle_disconnect(request: Request, error: Exception) -> Response:
+    context_of(request.scope).disconnected = True
+    return Response(status_code=STATUS_CLIENT_GONE)
+
+
+def _client_error(error: MrsError, status: int, param: str | None = None) -> ErrorReply:
+    message = f"{error.message} {error.hint}" if error.hint else error.message
+    return ErrorReply(
+        status, message, _kind(status), error.param or param, error.code, _headers(error)
+    )
+
+
+def _headers(error: MrsError) -> dict[str, str]:
+    if isinstance(error, QueueFullError):
+        return {"retry-after": str(error.retry_after)}
+    if isinstance(error, ShuttingDownError):
+        return {"connection": "close"}
+    return {}
+
+
+def _http_error(error: HTTPException) -> ErrorReply:
+    message, code = {
+        404: ("There is nothing at this URL; /docs lists what there is.", "unknown_url"),
+        405: ("This URL does not take this method; /docs lists what it takes.", "invalid_method"),
+    }.get(error.status_code, (str(error.detail), None))
+    headers = dict(error.headers or {})
+    return ErrorReply(error.status_code, message, _kind(error.status_code), None, code, headers)
+
+
+def _kind(status: int) -> str:
+    if status >= 500:
+        return "server_error"
+    special = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+    return special.get(status, "invalid_request_error")

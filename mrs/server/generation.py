@@ -1,0 +1,197 @@
+"""A response that is being generated: what every dialect's generating endpoint has in common."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mrs.errors import ShuttingDownError
+from mrs.runtime.generation import (
+    FinishReason,
+    GenerationDelta,
+    GenerationEngine,
+    GenerationRequest,
+    GenerationStream,
+)
+from mrs.server.errors import GenerationFailedError, reply_to
+from mrs.server.interruption import Interruption, run_interruptible
+from mrs.server.lifecycle import Lifecycle
+from mrs.server.request_context import RequestContext, context_of
+from mrs.server.streaming import EventStream, error_event
+
+logger = logging.getLogger(__name__)
+
+# Rendering and tokenizing are bound by the CPU, which the engine needs as well.
+_PREPARING_THREADS = anyio.CapacityLimiter(2)
+
+
+class Tally:
+    """Counts tokens and ended choices, and notices failures.
+
+    ``completion_tokens`` counts every token that was drawn, the end-of-sequence token and those
+    of a stop string included: it is what was computed, streamed or not.
+    """
+
+    def __init__(self, prompt_tokens: int, choices: int) -> None:
+        self.prompt_tokens = prompt_tokens
+        self.completion_tokens = 0
+        self._open_choices = choices
+
+    def count(self, deltas: tuple[GenerationDelta, ...]) -> None:
+        """Take note of deltas.
+
+        Raises:
+            GenerationFailedError: a choice ended without being complete.
+        """
+        for delta in deltas:
+            self.completion_tokens += len(delta.token_ids)
+            if delta.finish_reason is not None:
+                self._open_choices -= 1
+                _require_success(delta)
+
+    def require_complete(self) -> None:
+        """Check that all choices have ended.
+
+        Raises:
+            GenerationFailedError: one has not.
+        """
+        if self._open_choices:
+            raise GenerationFailedError(f"{self._open_choices} choices were left unfinished.")
+
+
+class Answer(Protocol):
+    """One dialect's form of one answer."""
+
+    @property
+    def generation(self) -> GenerationRequest:
+        """What to ask of the engine."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the client wants events."""
+
+    def add(self, deltas: tuple[GenerationDelta, ...]) -> bytes:
+        """Take deltas; return the events for them, or nothing."""
+
+    def close(self, tally: Tally) -> bytes:
+        """Return the last events of a streamed answer, or the body of a whole one."""
+
+
+@dataclass(frozen=True)
+class GenerationContext:
+    """What generating needs of the server."""
+
+    engine: GenerationEngine
+    lifecycle: Lifecycle
+    keep_alive_interval: float
+
+
+class GenerationResponse(Response):
+    """Prepares an answer, has it generated, and sends it, for as long as its client listens.
+
+    Args:
+        server: the parts of the server.
+        prepare: parses, renders and tokenizes; may raise anything of the error tree.
+        in_thread: whether ``prepare`` may take long enough to stall other streams.
+    """
+
+    def __init__(
+        self, server: GenerationContext, prepare: Callable[[], Answer], *, in_thread: bool
+    ) -> None:
+        super().__init__()
+        self._server = server
+        self._prepare = prepare
+        self._in_thread = in_thread
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request whose body has been read."""
+        context = context_of(scope)
+        events = EventStream(send, self._server.keep_alive_interval)
+        with self._server.lifecycle.request() as shutdown:
+            work = self._work(scope, receive, send, events)
+            interruption = await run_interruptible(work, receive, shutdown)
+            if interruption is Interruption.DISCONNECT:
+                context.disconnected = True
+            elif interruption is Interruption.SHUTDOWN:
+                await _fail(events, context, _stopped())
+
+    async def _work(self, scope: Scope, receive: Receive, send: Send, events: EventStream) -> None:
+        answer = await self._prepared()
+        context = context_of(scope)
+        tally = Tally(len(answer.generation.prompt_ids), answer.generation.n)
+        context.prompt_tokens = tally.prompt_tokens
+        stream = self._server.engine.submit(answer.generation)
+        try:
+            if answer.streamed:
+                await _stream(stream, answer, tally, events, context)
+            else:
+                body = await _collect(stream, answer, tally)
+                await Response(body, media_type="application/json")(scope, receive, send)
+        except BaseException:
+            stream.cancel()
+            raise
+        finally:
+            context.completion_tokens = tally.completion_tokens
+
+    async def _prepared(self) -> Answer:
+        if not self._in_thread:
+            return self._prepare()
+        return await anyio.to_thread.run_sync(
+            self._prepare, abandon_on_cancel=True, limiter=_PREPARING_THREADS
+        )
+
+
+async def _collect(stream: GenerationStream, answer: Answer, tally: Tally) -> bytes:
+    async for deltas in stream:
+        tally.count(deltas)
+        answer.add(deltas)
+    tally.require_complete()
+    return answer.close(tally)
+
+
+async def _stream(
+    stream: GenerationStream,
+    answer: Answer,
+    tally: Tally,
+    events: EventStream,
+    context: RequestContext,
+) -> None:
+    async with events:
+        try:
+            async for deltas in stream:
+                tally.count(deltas)
+                if frames := answer.add(deltas):
+                    await events.send(frames)
+            tally.require_complete()
+            await events.finish(answer.close(tally))
+        except Exception as error:
+            stream.cancel()
+            await _fail(events, context, error)
+
+
+async def _fail(events: EventStream, context: RequestContext, error: Exception) -> None:
+    """End a response with an error: as a whole response if it can still be one.
+
+    Without the dialect's end mark (``[DONE]``), so that no client takes the text for complete.
+    """
+    if not events.started:
+        raise error
+    await events.finish(error_event(reply_to(error, context.request_id)))
+
+
+def _require_success(delta: GenerationDelta) -> None:
+    if delta.finish_reason is FinishReason.ERROR:
+        raise GenerationFailedError("The engine could not go on.") from delta.error
+    if delta.finish_reason is FinishReason.CANCELLED:
+        raise _stopped()
+
+
+def _stopped() -> ShuttingDownError:
+    return ShuttingDownError("The server stopped before the answer was complete.")

@@ -1,0 +1,60 @@
+"""``POST /v1/chat/completions``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from mrs.server.generation import Answer, GenerationContext, GenerationResponse
+from mrs.server.openai.chat_answer import chat_answer
+from mrs.server.openai.chat_request import generation_request, parse_chat_request
+from mrs.server.openai.schemas import ChatCompletion, ErrorBody
+from mrs.server.openapi import json_body, schema_reference
+from mrs.server.request_body import read_json_body
+from mrs.server.served_model import ServedModel
+from mrs.server.settings import ServerSettings
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": ChatCompletion,
+        "description": "The answer; with `stream`, events that each hold a chunk, then `[DONE]`.",
+        "content": {"text/event-stream": {"schema": schema_reference("ChatCompletionChunk")}},
+    },
+    400: {"model": ErrorBody, "description": "The request cannot be honoured."},
+    404: {"model": ErrorBody, "description": "The model is not served."},
+    413: {"model": ErrorBody, "description": "The body is too large."},
+    429: {"model": ErrorBody, "description": "The queue is full; see `Retry-After`."},
+    500: {"model": ErrorBody, "description": "The server failed; its log has the request id."},
+    503: {"model": ErrorBody, "description": "The server is shutting down."},
+}
+
+
+def chat_completions_router(
+    model: ServedModel, server: GenerationContext, settings: ServerSettings
+) -> APIRouter:
+    """Return the route."""
+    router = APIRouter(tags=["chat"])
+
+    @router.post(
+        "/v1/chat/completions",
+        response_class=Response,
+        responses=_RESPONSES,
+        openapi_extra=json_body("ChatCompletionRequest"),
+    )
+    async def create_chat_completion(request: Request) -> Response:
+        """Continue a conversation."""
+        body = await read_json_body(request, settings.max_body_bytes)
+        return GenerationResponse(
+            server,
+            partial(_prepare, body, model),
+            in_thread=len(body) > settings.inline_body_bytes,
+        )
+
+    return router
+
+
+def _prepare(body: bytes, model: ServedModel) -> Answer:
+    request = parse_chat_request(body, model)
+    return chat_answer(request, generation_request(request, model), model)

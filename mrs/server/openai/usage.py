@@ -1,0 +1,18 @@
+"""The ``usage`` object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mrs.server.generation import Tally
+
+
+def usage(tally: Tally) -> dict[str, Any]:
+    """Return the token counts in OpenAI's shape."""
+    return {
+        "prompt_tokens": tally.prompt_tokens,
+        "completion_tokens": tally.completion_tokens,
+        "total_tokens": tally.prompt_tokens + tally.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
