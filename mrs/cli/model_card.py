@@ -1,0 +1,167 @@
+"""Versions as tables for people and as values for JSON.
+
+Imports Rich and Pydantic: commands import this module when they need it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mrs.cli.console import format_size, plural, printable
+from mrs.model_repo.lock import ModelLock
+from mrs.model_repo.version import BrokenVersion, ModelVersion
+
+
+def version_summary(version: ModelVersion) -> dict[str, Any]:
+    """A version in a few JSON values."""
+    lock = version.lock
+    return {
+        "reference": version.reference,
+        "name": version.name,
+        "version": version.number,
+        "path": str(version.path),
+        "size": version.size,
+        "architecture": lock.model.architecture,
+        "quantization": lock.inputs.options.get("quant"),
+        "context_length": lock.model.context_length,
+        "source": {
+            "kind": lock.inputs.source.kind,
+            "identifier": lock.inputs.source.identifier,
+        },
+        "input_digest": lock.input_digest,
+    }
+
+
+def version_details(version: ModelVersion) -> dict[str, Any]:
+    """A version with its whole lock, as JSON values."""
+    return version_summary(version) | {"lock": version.lock.model_dump(mode="json")}
+
+
+def broken_summary(broken: BrokenVersion) -> dict[str, Any]:
+    """A version that cannot be read, as JSON values."""
+    return {
+        "reference": broken.reference,
+        "name": broken.name,
+        "version": broken.number,
+        "path": str(broken.path),
+        "error": broken.error.as_dict(),
+    }
+
+
+def version_table(entries: Sequence[ModelVersion | BrokenVersion]) -> Table:
+    """One row for each version."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("NAME", "VERSION", "ARCHITECTURE", "QUANT", "SIZE", "CONTEXT", "SOURCE"):
+        table.add_column(
+            heading,
+            justify="right" if heading in {"VERSION", "SIZE", "CONTEXT"} else "left",
+            no_wrap=heading != "SOURCE",
+            overflow="fold",
+        )
+    for entry in entries:
+        table.add_row(*_broken_row(entry) if isinstance(entry, BrokenVersion) else _row(entry))
+    return table
+
+
+def _row(version: ModelVersion) -> list[Text]:
+    lock = version.lock
+    cells = [
+        version.name,
+        str(version.number),
+        lock.model.architecture,
+        lock.inputs.options.get("quant", "-"),
+        format_size(version.size),
+        str(lock.model.context_length),
+        lock.inputs.source.identifier,
+    ]
+    return [Text(printable(cell)) for cell in cells]
+
+
+def _broken_row(broken: BrokenVersion) -> list[Text]:
+    cells = [broken.name, str(broken.number), "broken", "-", "-", "-", "see below"]
+    return [Text(cell, style="red") for cell in cells]
+
+
+def print_card(console: Console, version: ModelVersion) -> None:
+    """All that is known of a version."""
+    lock = version.lock
+    console.print(Text(printable(version.reference), style="bold"))
+    sections: list[tuple[str, RenderableType]] = [
+        ("Model", _pairs(_model_facts(version))),
+        ("Source", _pairs(_source_facts(lock))),
+        ("Options", _pairs(sorted(lock.inputs.options.items()))),
+        ("Made with", _pairs(sorted(lock.inputs.tools.items()))),
+        ("Weights", _weights(lock)),
+        ("Files", _files(lock)),
+    ]
+    for title, body in sections:
+        heading = Text(title, style="bold cyan")
+        console.print(Group(Text(), heading, Padding(body, (0, 0, 0, 2), expand=False)))
+
+
+def _model_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
+    model = version.lock.model
+    ends = ", ".join(map(str, model.eos_token_ids)) or "none"
+    begin = "none" if model.bos_token_id is None else str(model.bos_token_id)
+    yield "architecture", model.architecture
+    yield "context", f"{model.context_length} tokens"
+    yield "vocabulary", f"{model.vocab_size} tokens"
+    yield "layers", f"{model.num_layers} ({model.num_kv_heads} KV heads of {model.head_dim})"
+    yield "begin token", f"{begin}{' (added to prompts)' if model.add_bos else ''}"
+    yield "end tokens", ends
+    yield "size", format_size(version.size)
+    yield "path", str(version.path)
+    yield "input digest", version.lock.input_digest
+
+
+def _source_facts(lock: ModelLock) -> Iterable[tuple[str, str]]:
+    source = lock.inputs.source
+    if source.kind != "file":
+        yield source.kind, source.identifier
+    for file in source.files:
+        yield "file", f"{file.path} ({format_size(file.size)})"
+        yield "sha256", file.sha256
+
+
+def _weights(lock: ModelLock) -> Table:
+    kinds = Counter(
+        (tensor.source_type, tensor.stored_as, tensor.exact)
+        for tensor in lock.quantization.values()
+    )
+    table = _plain_table()
+    for (source, stored, exact), count in sorted(kinds.items()):
+        fidelity = "exact" if exact else "rounded"
+        _add_row(table, plural(count, "tensor"), f"{source} as {stored}", fidelity)
+    return table
+
+
+def _files(lock: ModelLock) -> Table:
+    table = _plain_table()
+    for file in lock.files:
+        _add_row(table, file.path, format_size(file.size), file.sha256[:16])
+    return table
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> Table:
+    table = _plain_table()
+    for key, value in pairs:
+        table.add_row(Text(printable(key), style="dim"), Text(printable(value)))
+    return table
+
+
+def _plain_table() -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _add_row(table: Table, *cells: str) -> None:
+    table.add_row(*(Text(printable(cell)) for cell in cells))

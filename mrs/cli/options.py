@@ -1,0 +1,77 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mrs.model_repo.repository import ModelRepository
+
+
+class Quantization(StrEnum):
+    """How the weights are stored in the exported model."""
+
+    AUTO = "auto"
+    Q8 = "q8"
+    FP32 = "fp32"
+
+
+RepoOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--repo",
+        metavar="DIR",
+        envvar="MRS_MODEL_REPO",
+        help="The model repository; by default in your user data folder.",
+    ),
+]
+
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Write one JSON document to stdout, and no progress."),
+]
+
+
+def complete_reference(incomplete: str) -> list[str]:
+    """Model references in the default repository, for the shell's completion."""
+    from mrs.errors import MrsError
+    from mrs.model_repo.layout import RepositoryLayout
+    from mrs.model_repo.repository import default_root
+
+    layout = RepositoryLayout(default_root())
+    try:
+        names = layout.names()
+        found = names + [f"{name}:{number}" for name in names for number in layout.numbers(name)]
+    except MrsError:
+        return []
+    return [reference for reference in sorted(found) if reference.startswith(incomplete)]
+
+
+ReferenceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="REF",
+        help="NAME (its newest version), NAME:VERSION, or the folder of a version (./DIR).",
+        autocompletion=complete_reference,
+    ),
+]
+
+ReferencesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="REF",
+        help="NAME (its newest version), NAME:VERSION, or the folder of a version (./DIR).",
+        autocompletion=complete_reference,
+    ),
+]
+
+
+def open_repository(repo: Path | None) -> ModelRepository:
+    """The repository that ``--repo``, ``$MRS_MODEL_REPO`` or the default names."""
+    from mrs.model_repo.repository import ModelRepository, default_root
+
+    return ModelRepository(repo.expanduser() if repo is not None else default_root())

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrs.cli.console import format_seconds, format_size, plural, print_json, printable
+
+
+@given(st.text())
+def test_printable_text_is_printable_and_can_be_written(text: str) -> None:
+    result = printable(text)
+    assert result.isprintable()
+    result.encode("utf-8")
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Z"])))
+def test_printable_text_stays_as_it_is(text: str) -> None:
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (0.35, "0.3 s"), (59.9, "59.9 s"), (60, "1 min 0 s"), (125.4, "2 min 5 s")],
+)
+def test_times(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (98_100_000, "98.1 MB")]
+)
+def test_sizes_are_decimal(size: int, text: str) -> None:
+    assert format_size(size) == text
+
+
+def test_plurals() -> None:
+    assert [plural(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+
+
+def test_json_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"é": "\udc80"})
+    assert capsys.readouterr().out == '{\n  "\\u00e9": "\\udc80"\n}\n'

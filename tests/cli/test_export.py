@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mrs.errors import SourceNotFoundError
+from mrs.export.pipeline import ExportOutcome, ExportRequest
+from mrs.export.progress import Progress
+from mrs.model_repo.repository import ModelRepository
+from tests.cli.conftest import Mrs
+from tests.model_repo.samples import publish
+
+Exporter = Callable[[ExportRequest, ModelRepository, Progress], ExportOutcome]
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[ExportRequest]:
+    """Replace the export by one that publishes a sample; return what was asked of it."""
+    asked: list[ExportRequest] = []
+
+    def export(
+        request: ExportRequest, repository: ModelRepository, progress: Progress
+    ) -> ExportOutcome:
+        asked.append(request)
+        with progress.phase("Read checkpoint", total=1) as advance:
+            advance(1)
+        known = repository.versions()
+        version = publish(repository, request.name or "tiny", reuse=not request.force)
+        return ExportOutcome(version, reused=version in known, seconds=1.25)
+
+    monkeypatch.setattr("mrs.export.pipeline.export_model", export)
+    return asked
+
+
+@pytest.mark.usefixtures("requests")
+def test_the_reference_is_the_only_line_on_stdout(mrs: Mrs) -> None:
+    result = mrs("export", "./m.gguf")
+    assert (result.code, result.out) == (0, "tiny:1\n")
+    assert result.err.startswith("Read checkpoint ... done in ")
+    assert "Exported tiny:1 (934 bytes) in 1.2 s." in result.err
+
+
+@pytest.mark.usefixtures("requests")
+def test_json_is_all_there_is_with_json(mrs: Mrs, repository: ModelRepository) -> None:
+    result = mrs("export", "./m.gguf", "--json")
+    assert result.err == ""
+    assert result.json["reference"] == "tiny:1"
+    assert result.json["path"] == str(repository.root / "tiny" / "1")
+    assert (result.json["reused"], result.json["seconds"]) == (False, 1.25)
+
+
+@pytest.mark.usefixtures("requests")
+def test_a_second_export_says_that_it_reused_the_first(mrs: Mrs) -> None:
+    mrs("export", "./m.gguf")
+    result = mrs("export", "./m.gguf")
+    assert result.out == "tiny:1\n"
+    assert "--force makes a new version" in result.err
+    assert mrs("export", "./m.gguf", "--json").json["reused"] is True
+    assert mrs("export", "./m.gguf", "--force").out == "tiny:2\n"
+
+
+def test_the_options_reach_the_export(mrs: Mrs, requests: list[ExportRequest]) -> None:
+    mrs("export", "pypi:some-model==1.0")
+    mrs("export", "m.gguf", "--name", "mine", "--quant", "fp32", "--force")
+    assert requests == [
+        ExportRequest(source="pypi:some-model==1.0", name=None, quant="auto", force=False),
+        ExportRequest(source="m.gguf", name="mine", quant="fp32", force=True),
+    ]
+
+
+def test_the_repository_option_says_where_to(
+    mrs: Mrs, requests: list[ExportRequest], tmp_path: Path
+) -> None:
+    mrs("export", "m.gguf", "--repo", str(tmp_path / "other"))
+    assert ModelRepository(tmp_path / "other").resolve("tiny").number == 1
+
+
+def test_a_bad_name_is_refused_before_anything_is_read(
+    mrs: Mrs, requests: list[ExportRequest]
+) -> None:
+    result = mrs("export", "m.gguf", "--name", "My Model")
+    assert result.code == 5
+    assert "Perhaps: my-model" in result.err
+    assert requests == []
+
+
+def test_an_unknown_quantization_is_refused(mrs: Mrs, requests: list[ExportRequest]) -> None:
+    result = mrs("export", "m.gguf", "--quant", "q9")
+    assert result.code == 2
+    assert "'q9'" in result.err
+    assert requests == []
+
+
+def test_an_error_of_the_export_has_its_exit_code(
+    mrs: Mrs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise SourceNotFoundError("No file m.gguf.", hint="Look again.")
+
+    monkeypatch.setattr("mrs.export.pipeline.export_model", fail)
+    result = mrs("export", "m.gguf")
+    assert (result.code, result.out) == (3, "")
+    assert result.err == "error[source_not_found]: No file m.gguf.\nhelp: Look again.\n"
+
+
+@pytest.mark.parametrize("module", ["onnx_ir", "gguf"])
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(
+    mrs: Mrs, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("mrs.export.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    result = mrs("export", "m.gguf")
+    assert result.code == 7
+    assert result.err == (
+        f"error[runtime_unavailable]: `mrs export` needs {module}, which is not installed.\n"
+        "help: Install what exports need: pip install 'mrs-onnx[export]'\n"
+    )
+
+
+def test_another_missing_module_is_a_bug(mrs: Mrs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'mrs.gone'", name="mrs.gone")
+
+    monkeypatch.setattr("mrs.export.pipeline.export_model", fail)
+    assert mrs("export", "m.gguf").code == 70
