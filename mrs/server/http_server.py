@@ -127,11 +127,10 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and announce it."""
-        try:
-            await super().startup(sockets)
-        except OSError as error:
-            host, port = sockets[0].getsockname()[:2] if sockets else ("", 0)
-            raise _address_error(error, host, port) from error
+        for bound in sockets or []:
+            # uvloop does not tell when its own listen fails.
+            _listen(bound, self.config.backlog)
+        await super().startup(sockets)
         self._announcing = asyncio.ensure_future(self._announce())
 
     async def _announce(self) -> None:
@@ -155,6 +154,14 @@ class HttpServer(uvicorn.Server):
         finally:
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
+
+
+def _listen(bound: socket.socket, backlog: int) -> None:
+    try:
+        bound.listen(backlog)
+    except OSError as error:
+        host, port = bound.getsockname()[:2]
+        raise _address_error(error, host, port) from error
 
 
 def _address_error(error: OSError, host: str, port: int) -> MrsError:

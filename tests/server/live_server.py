@@ -18,6 +18,21 @@ from mrs.server.settings import ServerSettings
 from tests.server.fake_engine import TIMEOUT
 
 
+class _ObservedServer(HttpServer):
+    """Tells when it listens, and on which loop."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.listening = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.loop = asyncio.get_running_loop()
+        self.listening.set()
+
+
 class LiveServer:
     """A context in which the server listens on a free port of the loopback."""
 
@@ -31,17 +46,12 @@ class LiveServer:
         self._socket = bind("127.0.0.1", 0)
         self.url = url_of(self._socket)
         self.port: int = self._socket.getsockname()[1]
-        self._ready = threading.Event()
-        self._drain_timeout = drain_timeout
+        self.ready = threading.Event()
         app = create_app(model, settings or ServerSettings(), lifecycle)
-        self.server = HttpServer(
-            app, lifecycle, on_ready=self._note_ready, drain_timeout=drain_timeout
+        self.server = _ObservedServer(
+            app, lifecycle, on_ready=self.ready.set, drain_timeout=drain_timeout
         )
         self._thread = threading.Thread(target=self.server.run, args=([self._socket],))
-
-    def _note_ready(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ready.set()
 
     @property
     def thread_id(self) -> int | None:
@@ -50,15 +60,27 @@ class LiveServer:
 
     def stop(self) -> None:
         """What SIGTERM does."""
-        self._loop.call_soon_threadsafe(self.server.stop)
+        self.server.loop.call_soon_threadsafe(self.server.stop)
 
     def join(self) -> None:
         self._thread.join(TIMEOUT)
         assert not self._thread.is_alive()
 
-    def __enter__(self) -> LiveServer:
+    def start(self) -> None:
+        """Listen; does not wait until the server is ready."""
         self._thread.start()
-        assert self._ready.wait(TIMEOUT)
+        assert self.server.listening.wait(TIMEOUT)
+
+    def close(self) -> None:
+        """Stop at once."""
+        if self._thread.is_alive():
+            self.stop()
+            self.stop()
+        self.join()
+
+    def __enter__(self) -> LiveServer:
+        self.start()
+        assert self.ready.wait(TIMEOUT)
         return self
 
     def __exit__(
@@ -67,10 +89,7 @@ class LiveServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._thread.is_alive():
-            self.stop()
-            self.stop()
-        self.join()
+        self.close()
 
     def connect(self) -> Connection:
         return Connection(self.port)

@@ -41,17 +41,17 @@ def test_an_announced_body_above_the_limit_is_413(limited: TestClient) -> None:
 
 def test_an_unannounced_body_is_counted_while_it_is_read() -> None:
     settings = ServerSettings(max_body_bytes=LIMIT)
-    with LiveServer(served(FakeEngine(say("ok"))), settings) as server:
-        with server.connect() as connection:
-            connection.send(
-                f"POST {URL} HTTP/1.1",
-                "Host: 127.0.0.1",
-                "Content-Type: application/json",
-                "Transfer-Encoding: chunked",
-            )
-            # The body never ends: only a server that counts can answer.
-            connection.socket.sendall(b"c8\r\n" + b" " * 200 + b"\r\n" + b"1\r\n \r\n")
-            assert connection.read_json()[0] == 413
+    server = LiveServer(served(FakeEngine(say("ok"))), settings)
+    with server, server.connect() as connection:
+        connection.send(
+            f"POST {URL} HTTP/1.1",
+            "Host: 127.0.0.1",
+            "Content-Type: application/json",
+            "Transfer-Encoding: chunked",
+        )
+        # The body never ends: only a server that counts can answer.
+        connection.socket.sendall(b"c8\r\n" + b" " * 200 + b"\r\n" + b"1\r\n \r\n")
+        assert connection.read_json()[0] == 413
 
 
 def test_an_absurd_length_is_refused(live: LiveServer) -> None:

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrs.errors import InvalidValueError, RequestError, UnknownModelError
+from mrs.runtime.generation import GenerationRequest, SamplingParams
+from mrs.server.errors import UnsupportedFieldError
+from mrs.server.openai.chat_request import generation_request, parse_chat_request
+from mrs.server.openai.schemas import ChatCompletionRequest
+from mrs.server.openai.unsupported import UNSUPPORTED_FIELDS
+from tests.server.fake_engine import FakeEncoder, FakeEngine, served
+
+USER = {"role": "user", "content": "hi"}
+
+
+def convert(**fields: Any) -> GenerationRequest:
+    model = served(FakeEngine())
+    body = json.dumps({"messages": [USER], **fields}).encode()
+    return generation_request(parse_chat_request(body, model), model)
+
+
+def sampling(**fields: Any) -> SamplingParams:
+    return convert(**fields).sampling
+
+
+def test_the_least_request_samples_freely_once() -> None:
+    assert convert() == GenerationRequest((ord("h"), ord("i")), SamplingParams(), 1)
+
+
+def test_null_is_absent_for_every_field() -> None:
+    names = (
+        "model max_tokens max_completion_tokens temperature top_p top_k seed stop n ignore_eos "
+        "stream stream_options service_tier user metadata tools response_format logprobs"
+    )
+    assert convert(**dict.fromkeys(names.split())) == convert()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"temperature": 0}, SamplingParams(temperature=0.0)),
+        ({"temperature": 2}, SamplingParams(temperature=2.0)),
+        ({"top_p": 0.1}, SamplingParams(top_p=0.1)),
+        ({"top_p": 1}, SamplingParams(top_p=1.0)),
+        ({"top_k": 1}, SamplingParams(top_k=1)),
+        ({"top_k": 999}, SamplingParams(top_k=999)),
+        ({"top_k": 0}, SamplingParams()),
+        ({"top_k": -1}, SamplingParams()),
+        ({"top_k": 1000}, SamplingParams()),
+        ({"top_k": 10**30}, SamplingParams()),
+        ({"seed": 0}, SamplingParams(seed=0)),
+        ({"seed": -(2**63)}, SamplingParams(seed=-(2**63))),
+        ({"seed": 2**63 - 1}, SamplingParams(seed=2**63 - 1)),
+        ({"max_tokens": 1}, SamplingParams(max_tokens=1)),
+        ({"max_completion_tokens": 7}, SamplingParams(max_tokens=7)),
+        ({"max_tokens": 7, "max_completion_tokens": 7}, SamplingParams(max_tokens=7)),
+        ({"max_tokens": 7, "max_completion_tokens": None}, SamplingParams(max_tokens=7)),
+        ({"stop": "\n"}, SamplingParams(stop=("\n",))),
+        ({"stop": ["a", "b"]}, SamplingParams(stop=("a", "b"))),
+        ({"stop": []}, SamplingParams()),
+        ({"stop": ["a"] * 16}, SamplingParams(stop=("a",) * 16)),
+        ({"ignore_eos": True}, SamplingParams(ignore_eos=True)),
+    ],
+)
+def test_sampling_fields_reach_the_engine(fields: dict[str, Any], expected: SamplingParams) -> None:
+    assert sampling(**fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"temperature": -0.1}, "temperature"),
+        ({"temperature": 2.1}, "temperature"),
+        ({"temperature": "1"}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"top_p": 1.1}, "top_p"),
+        ({"top_k": 1.5}, "top_k"),
+        ({"seed": 2**63}, "seed"),
+        ({"seed": -(2**63) - 1}, "seed"),
+        ({"seed": 1.0}, "seed"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -1}, "max_tokens"),
+        ({"max_completion_tokens": 0}, "max_completion_tokens"),
+        ({"max_tokens": 1, "max_completion_tokens": 2}, "max_completion_tokens"),
+        ({"stop": ""}, "stop"),
+        ({"stop": ["a", ""]}, "stop[1]"),
+        ({"stop": ["a"] * 17}, "stop"),
+        ({"stop": 5}, "stop"),
+        ({"stop": [None]}, "stop[0]"),
+        ({"n": 0}, "n"),
+        ({"n": 17}, "n"),
+        ({"n": True}, "n"),
+        ({"stream": "true"}, "stream"),
+        ({"stream_options": True}, "stream_options"),
+        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
+        ({"messages": []}, "messages"),
+        ({"messages": None}, "messages"),
+        ({"messages": "hi"}, "messages"),
+        ({"messages": ["hi"]}, "messages[0]"),
+        ({"messages": [{}]}, "messages[0].role"),
+        ({"messages": [{"role": "function", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [USER, {"role": "user", "content": 5}]}, "messages[1].content"),
+        ({"messages": [{"role": "user", "content": {}}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": [5]}]}, "messages[0].content[0]"),
+        ({"messages": [{"role": "user", "content": [{}]}]}, "messages[0].content[0]"),
+        ({"messages": [{"role": "user", "content": [{"text": 5}]}]}, "messages[0].content[0].text"),
+        ({"model": 5}, "model"),
+    ],
+)
+def test_what_may_not_be_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        convert(**fields)
+    assert caught.value.status == 400
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize("kind", ["image_url", "input_audio", "video_url", "file"])
+def test_media_are_refused(kind: str) -> None:
+    parts = [{"type": "text", "text": "what is this?"}, {"type": kind, kind: {"url": "x"}}]
+    with pytest.raises(UnsupportedFieldError, match=kind) as caught:
+        convert(messages=[{"role": "user", "content": parts}])
+    assert caught.value.param == "messages[0].content[1].type"
+
+
+@pytest.mark.parametrize("name", ["tiny/fake", "default"])
+def test_the_model_answers_to_its_name_and_to_default(name: str) -> None:
+    assert convert(model=name) == convert()
+
+
+@pytest.mark.parametrize("name", ["gpt-4", "", "tiny", "Default", "tiny/fake "])
+def test_other_models_are_unknown_and_the_served_one_is_named(name: str) -> None:
+    with pytest.raises(UnknownModelError) as caught:
+        convert(model=name)
+    assert caught.value.status == 404
+    assert "'tiny/fake'" in caught.value.message
+
+
+def test_a_prompt_that_renders_to_nothing_is_refused() -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        convert(messages=[{"role": "user", "content": ""}])
+    assert caught.value.param == "messages"
+
+
+def test_the_template_gets_the_whole_conversation() -> None:
+    encoder = FakeEncoder()
+    model = served(FakeEngine(), encoder)
+    messages = [{"role": "system", "content": "s"}, USER, {"role": "assistant", "content": "a"}]
+    body = json.dumps({"messages": messages}).encode()
+    generation_request(parse_chat_request(body, model), model)
+    assert encoder.conversations == [messages]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+_NAMES = st.sampled_from(sorted({*ChatCompletionRequest.model_fields, *UNSUPPORTED_FIELDS, "x"}))
+
+
+@given(st.dictionaries(_NAMES, _JSON) | _JSON)
+def test_any_json_is_answered_or_refused_as_the_clients_fault(value: Any) -> None:
+    model = served(FakeEngine())
+    try:
+        request = parse_chat_request(json.dumps(value).encode(), model)
+        generation_request(request, model)
+    except RequestError as error:
+        assert 400 <= error.status < 500

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mrs.server.errors import UnsupportedFieldError
+from mrs.server.openai.unsupported import UNSUPPORTED_FIELDS, refuse_unsupported
+
+ASKS = {
+    "audio": {"voice": "alloy", "format": "mp3"},
+    "frequency_penalty": 0.1,
+    "function_call": {"name": "f"},
+    "functions": [{"name": "f"}],
+    "logit_bias": {"1": 5},
+    "logprobs": True,
+    "modalities": ["text", "audio"],
+    "moderation": {"model": "m"},
+    "prediction": {"type": "content", "content": "x"},
+    "presence_penalty": -1,
+    "reasoning_effort": "low",
+    "response_format": {"type": "json_object"},
+    "store": True,
+    "tool_choice": "required",
+    "tools": [{"type": "function"}],
+    "top_logprobs": 2,
+    "verbosity": "low",
+    "web_search_options": {},
+    "adapter": "a",
+    "agent_permission": "auto",
+    "chat_template_kwargs": {"a": 1},
+    "code_execution_permission": "auto",
+    "dry_multiplier": 0.8,
+    "enable_shell": True,
+    "enable_thinking": True,
+    "files": [{"name": "a"}],
+    "grammar": {"type": "regex", "value": "a"},
+    "min_p": 0.1,
+    "repetition_penalty": 1.1,
+    "session_id": "s",
+    "truncate_sequence": True,
+}
+# What the openai client or common tools send when they want nothing of it.
+ASKS_FOR_NOTHING = [
+    ("frequency_penalty", 0),
+    ("frequency_penalty", 0.0),
+    ("presence_penalty", 0),
+    ("functions", []),
+    ("function_call", "none"),
+    ("logit_bias", {}),
+    ("logprobs", False),
+    ("top_logprobs", 0),
+    ("modalities", ["text"]),
+    ("response_format", {"type": "text"}),
+    ("store", False),
+    ("tools", []),
+    ("tool_choice", "none"),
+    ("tool_choice", "auto"),
+    ("reasoning_effort", "none"),
+    ("verbosity", "medium"),
+    ("min_p", 0),
+    ("repetition_penalty", 1.0),
+    ("enable_thinking", False),
+    ("truncate_sequence", False),
+]
+
+
+def test_every_field_of_the_table_is_tested() -> None:
+    assert ASKS.keys() == UNSUPPORTED_FIELDS.keys()
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_asking_for_something_is_refused_by_name(name: str) -> None:
+    with pytest.raises(UnsupportedFieldError) as caught:
+        refuse_unsupported({name: ASKS[name]}, UNSUPPORTED_FIELDS)
+    assert caught.value.param == name
+    assert name in caught.value.message
+
+
+@pytest.mark.parametrize(("name", "value"), ASKS_FOR_NOTHING)
+def test_asking_for_nothing_passes(name: str, value: Any) -> None:
+    refuse_unsupported({name: value}, UNSUPPORTED_FIELDS)
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_null_asks_for_nothing(name: str) -> None:
+    refuse_unsupported({name: None}, UNSUPPORTED_FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("logprobs", 0),
+        ("frequency_penalty", False),
+        ("frequency_penalty", "0"),
+        ("response_format", {"type": "text", "schema": {}}),
+        ("response_format", {"type": "hiccup"}),
+        ("response_format", "text"),
+        ("logit_bias", {"foo": 0}),
+        ("top_logprobs", -1),
+    ],
+)
+def test_values_of_another_kind_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(UnsupportedFieldError):
+        refuse_unsupported({name: value}, UNSUPPORTED_FIELDS)
+
+
+def test_which_of_several_is_named_does_not_vary() -> None:
+    with pytest.raises(UnsupportedFieldError) as caught:
+        refuse_unsupported(dict(reversed(ASKS.items())), UNSUPPORTED_FIELDS)
+    assert caught.value.param == min(ASKS)
+
+
+def test_other_fields_pass() -> None:
+    harmless = {"user": "u", "metadata": {"a": "b"}, "service_tier": "auto", "seed": 1, "x": [1]}
+    refuse_unsupported(harmless, UNSUPPORTED_FIELDS)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+
+@pytest.fixture
+def description(client: TestClient) -> dict[str, Any]:
+    reply = client.get("/openapi.json")
+    assert reply.status_code == 200
+    return dict(reply.json())
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "$ref":
+                yield inner
+            else:
+                yield from references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from references(inner)
+
+
+def test_every_reference_resolves(description: dict[str, Any]) -> None:
+    schemas = description["components"]["schemas"]
+    found = set(references(description))
+    assert found
+    assert {reference.removeprefix("#/components/schemas/") for reference in found} <= set(schemas)
+
+
+def test_no_schema_is_unused(description: dict[str, Any]) -> None:
+    used = {reference.rpartition("/")[2] for reference in references(description)}
+    assert used == set(description["components"]["schemas"])
+
+
+def test_every_route_of_the_api_is_described(description: dict[str, Any]) -> None:
+    assert {
+        (method, path) for path, methods in description["paths"].items() for method in methods
+    } == {
+        ("post", "/v1/chat/completions"),
+        ("get", "/v1/models"),
+        ("get", "/v1/models/{name}"),
+        ("get", "/health"),
+        ("get", "/health/live"),
+        ("get", "/health/ready"),
+    }
+
+
+def test_the_chat_operation_names_request_answer_chunk_and_errors(
+    description: dict[str, Any],
+) -> None:
+    operation = description["paths"]["/v1/chat/completions"]["post"]
+    assert list(references(operation["requestBody"])) == [
+        "#/components/schemas/ChatCompletionRequest"
+    ]
+    assert set(references(operation["responses"]["200"])) == {
+        "#/components/schemas/ChatCompletion",
+        "#/components/schemas/ChatCompletionChunk",
+    }
+    assert set(operation["responses"]) == {"200", "400", "404", "413", "429", "500", "503"}
+    for status in ("400", "404", "413", "429", "500", "503"):
+        assert set(references(operation["responses"][status])) == {"#/components/schemas/ErrorBody"}
+
+
+def test_the_request_tells_its_limits(description: dict[str, Any]) -> None:
+    fields = description["components"]["schemas"]["ChatCompletionRequest"]["properties"]
+    temperature = fields["temperature"]["anyOf"][0]
+    assert (temperature["minimum"], temperature["maximum"]) == (0, 2)
+    assert fields["n"]["anyOf"][0]["maximum"] == 16
+    assert [option["type"] for option in fields["stop"]["anyOf"]] == ["string", "array", "null"]
+
+
+def test_no_reply_is_one_that_the_server_never_sends(description: dict[str, Any]) -> None:
+    assert "422" not in str(description["paths"])
+
+
+def test_the_page_needs_no_other_server(client: TestClient) -> None:
+    reply = client.get("/docs")
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert "/openapi.json" in reply.text
+    assert not re.search(r"(src|href)=[\"'](https?:)?//|@import|url\(", reply.text)
+    # Not even by mistake: the browser is told to load nothing else.
+    policy = reply.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
