@@ -20,7 +20,7 @@ class ChatEncoder(Protocol):
     """Turns a conversation into the token ids that the model continues."""
 
     def encode_chat(
-        self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True
+        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True
     ) -> tuple[int, ...]:
         """Render the messages with the model's chat template and tokenize the result.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mrs.errors import UsageError
@@ -30,6 +31,32 @@ class ServerSettings:
     max_body_bytes: int = 32 * MIB
     keep_alive_interval: float = 10.0
     inline_body_bytes: int = 4096
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches a numeric address (127.0.0.0/8 or ::1)."""
+    return ipaddress.ip_address(address).is_loopback
+
+
+def allowed_hosts(host: str, address: str, extra: Iterable[str] = ()) -> frozenset[str] | None:
+    """Choose the host names that a server answers for.
+
+    On a network, whoever connects may know the server by any name, so that the check is off
+    unless names are given.
+
+    Args:
+        host: what the user asked to listen on.
+        address: the numeric address that it turned out to be.
+        extra: more names, as the user wrote them.
+    """
+    extra = [name.strip().lower() for name in extra]
+    if not extra and not is_loopback(address):
+        return None
+    return LOOPBACK_HOSTS.union(extra, (_in_a_url(host.lower()), _in_a_url(address)))
+
+
+def _in_a_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def keep_alive_interval(environment: Mapping[str, str]) -> float:

@@ -146,7 +146,7 @@ class FakeEncoder:
         self.threads: list[int] = []
 
     def encode_chat(
-        self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True
+        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True
     ) -> tuple[int, ...]:
         self.conversations.append(messages)
         self.threads.append(threading.get_ident())

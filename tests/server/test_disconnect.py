@@ -71,7 +71,7 @@ def test_a_disconnect_while_the_prompt_is_encoded_submits_nothing() -> None:
             self.entered, self.go_on = threading.Event(), threading.Event()
 
         def encode_chat(
-            self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True
+            self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True
         ) -> tuple[int, ...]:
             self.entered.set()
             assert self.go_on.wait(TIMEOUT)

