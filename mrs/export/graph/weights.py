@@ -1,0 +1,73 @@
+"""A checkpoint's weights as they enter the graph: stored in a format, and recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from mrs.export.checkpoints.checkpoint import Checkpoint
+from mrs.export.graph.builder import GraphBuilder
+from mrs.export.graph.row_source import RowSource, matrix, vector
+from mrs.export.graph.stored_matrix import MatrixFormat, StoredMatrix
+from mrs.model_repo.lock import TensorRecord
+
+
+@dataclass
+class Weights:
+    """Puts checkpoint tensors into a graph.
+
+    Attributes:
+        checkpoint: where they come from.
+        format: how matrices are stored.
+        builder: the graph.
+        records: how each checkpoint tensor ended up, by its name.
+    """
+
+    checkpoint: Checkpoint
+    format: MatrixFormat
+    builder: GraphBuilder
+    records: dict[str, TensorRecord] = field(default_factory=dict)
+
+    def rows(
+        self, name: str, shape: tuple[int, int], order: NDArray[np.int64] | None = None
+    ) -> RowSource:
+        """The matrix ``<name>.weight``, which must have this shape; see `row_source.matrix`."""
+        return matrix(self.checkpoint, f"{name}.weight", shape, order)
+
+    def store(self, name: str, parts: list[RowSource], *, gathered: bool = False) -> StoredMatrix:
+        """Write matrices of equal width below one another."""
+        stored, records = self.format.store(self.builder, name, parts, gathered=gathered)
+        self.records.update(records)
+        return stored
+
+    def linear(self, name: str, x: ir.Value, parts: list[RowSource]) -> ir.Value:
+        """``x`` times the parts, with their biases where the checkpoint has any."""
+        product = self.store(f"{name}.weight", parts).multiply(self.builder, x, name)
+        if not any(_bias_name(part) in self.checkpoint.tensors for part in parts):
+            return product
+        bias = np.concatenate([self._bias(part) for part in parts])
+        return self.builder.op(
+            "Add", [product, self.builder.weight(f"{name}.bias", bias)], f"{name}.biased"
+        )
+
+    def vector(self, name: str, length: int, stored_as: str = "float32") -> NDArray[np.float32]:
+        """A 1-D tensor, which must have this length, as it will be in the graph."""
+        values = vector(self.checkpoint, name, length)
+        source_type = self.checkpoint.tensors[name].dtype
+        self.records[name] = TensorRecord(source_type=source_type, stored_as=stored_as, exact=True)
+        return values
+
+    def _bias(self, part: RowSource) -> NDArray[np.float32]:
+        """A part's bias, in the order of its rows; zeros where it has none."""
+        name = _bias_name(part)
+        if name not in self.checkpoint.tensors:
+            return np.zeros(part.rows, dtype=np.float32)
+        values = self.vector(name, part.rows)
+        return values if part.order is None else values[part.order]
+
+
+def _bias_name(part: RowSource) -> str:
+    return part.name.removesuffix("weight") + "bias"

@@ -1,0 +1,66 @@
+"""What kind of token each entry of a GGUF vocabulary is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+
+
+class TokenType(IntEnum):
+    """Values of ``tokenizer.ggml.token_type`` (llama.cpp's ``llama_token_type``)."""
+
+    UNDEFINED = 0
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+END_OF_TURN_TOKENS = ("<|im_end|>", "<end_of_turn>", "<|end_of_text|>", "<|end|>", "<|eot_id|>")
+"""Tokens that end an answer when the chat template speaks of them."""
+
+# Converters have marked these as plain text now and then. They steer the model all the same, so
+# llama.cpp treats them as control tokens whatever their type says; and so does mrs.
+_ALWAYS_CONTROL = frozenset(
+    (
+        *END_OF_TURN_TOKENS,
+        *("<|endoftext|>", "<|eom_id|>", "</s>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<eos>"),
+        *("<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_utterance>"),
+        *("<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~["),
+        # fill in the middle: prefix, suffix, middle, padding, repository, file
+        *("<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>"),
+        *("<|code_prefix|>", "<|prefix|>"),
+        *("<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>"),
+        *("<|code_suffix|>", "<|suffix|>"),
+        *("<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>"),
+        *("<|code_middle|>", "<|middle|>"),
+        *("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"),
+        *("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>"),
+    )
+)
+# The markers of gpt-oss' channels are part of the answer and must be seen in it.
+_ALWAYS_USER_DEFINED = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
+
+
+def effective_types(tokens: Sequence[str], types: Sequence[int] | None) -> Iterator[TokenType]:
+    """The type of each token, after the corrections that llama.cpp makes by name.
+
+    Args:
+        tokens: the vocabulary.
+        types: one stored type per token; None means that all are normal.
+    """
+    for index, token in enumerate(tokens):
+        if token in _ALWAYS_CONTROL:
+            yield TokenType.CONTROL
+        elif token in _ALWAYS_USER_DEFINED:
+            yield TokenType.USER_DEFINED
+        elif types is None:
+            yield TokenType.NORMAL
+        else:
+            yield _known_type(types[index])
+
+
+def _known_type(value: int) -> TokenType:
+    return TokenType(value) if value in TokenType._value2member_map_ else TokenType.UNDEFINED

@@ -1,0 +1,185 @@
+"""The scheduler alone, with no model: who runs when, and where."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrs.errors import QueueFullError
+from mrs.runtime.generation import FinishReason, SamplingParams
+from mrs.runtime.scheduler import Scheduler, SchedulerConfig, Step
+from mrs.runtime.sequence import Sequence
+
+CONFIG = SchedulerConfig(max_seqs=4, prefill_chunk=16, busy_prefill_chunk=8, max_waiting=8)
+
+
+def sequence(prompt: int, answer: int = 4) -> Sequence:
+    sampling = SamplingParams(max_tokens=answer)
+    return Sequence(tuple(range(prompt)), sampling, index=0, max_length=1000)
+
+
+def carry_out(scheduler: Scheduler, step: Step) -> list[Sequence]:
+    """Do what the engine does after a step; returns the sequences that ended."""
+    ended = []
+    for row in step.active:
+        row.sequence.num_computed += row.new
+        if row.draws:
+            row.sequence.output_ids.append(7)
+            if len(row.sequence.output_ids) == row.sequence.sampling.max_tokens:
+                row.sequence.finish_reason = FinishReason.LENGTH
+                scheduler.remove(row.sequence)
+                ended.append(row.sequence)
+    return ended
+
+
+def test_nothing_to_do_gives_no_step() -> None:
+    assert Scheduler(CONFIG).schedule() is None
+
+
+def test_a_long_prompt_is_computed_in_chunks_and_only_the_last_draws() -> None:
+    scheduler = Scheduler(CONFIG)
+    scheduler.add(sequence(35))
+    chunks = []
+    for _ in range(3):
+        step = scheduler.schedule()
+        assert step is not None
+        chunks.append([(row.past, row.new, row.draws) for row in step.active])
+        carry_out(scheduler, step)
+    assert chunks == [[(0, 16, False)], [(16, 16, False)], [(32, 3, True)]]
+
+
+def test_short_prompts_of_like_length_share_a_step() -> None:
+    scheduler = Scheduler(CONFIG)
+    for prompt in (5, 4, 5):
+        scheduler.add(sequence(prompt))
+    step = scheduler.schedule()
+    assert step is not None
+    assert [row.new for row in step.active] == [5, 4, 5]
+    assert all(row.draws for row in step.active)
+
+
+def test_a_short_prompt_is_not_padded_to_a_long_one() -> None:
+    scheduler = Scheduler(CONFIG)
+    for prompt in (8, 1):
+        scheduler.add(sequence(prompt))
+    step = scheduler.schedule()
+    assert step is not None
+    assert [row.new for row in step.active] == [8]
+
+
+def test_decoding_goes_on_between_the_chunks_of_a_long_prompt() -> None:
+    scheduler = Scheduler(CONFIG)
+    decoding = sequence(2, answer=50)
+    scheduler.add(decoding)
+    carry_out(scheduler, scheduler.schedule())  # type: ignore[arg-type]
+    scheduler.add(sequence(40))
+    kinds = []
+    for _ in range(6):
+        step = scheduler.schedule()
+        assert step is not None
+        kinds.append(max(row.new for row in step.active))
+        carry_out(scheduler, step)
+    assert kinds == [1, 8, 1, 8, 1, 8]
+
+
+def test_a_prefilling_slot_is_idle_in_a_decode_step() -> None:
+    scheduler = Scheduler(CONFIG)
+    scheduler.add(sequence(2, answer=50))
+    carry_out(scheduler, scheduler.schedule())  # type: ignore[arg-type]
+    scheduler.add(sequence(40))
+    step = scheduler.schedule()
+    assert step is not None
+    assert [row.new for row in step.rows if row is not None] == [1, 0]
+
+
+def test_a_freed_slot_goes_to_the_next_in_the_queue() -> None:
+    scheduler = Scheduler(CONFIG)
+    first = [sequence(1, answer=9) for _ in range(4)]
+    late = sequence(1)
+    for one in (*first, late):
+        scheduler.add(one)
+    carry_out(scheduler, scheduler.schedule())  # type: ignore[arg-type]
+    scheduler.remove(first[1])
+    step = scheduler.schedule()
+    assert step is not None
+    assert late.slot == 1
+    assert step.moves == ()
+
+
+def test_without_a_queue_the_highest_slot_moves_into_the_hole() -> None:
+    scheduler = Scheduler(CONFIG)
+    sequences = [sequence(3, answer=9) for _ in range(3)]
+    for one in sequences:
+        scheduler.add(one)
+    carry_out(scheduler, scheduler.schedule())  # type: ignore[arg-type]
+    scheduler.remove(sequences[0])
+    step = scheduler.schedule()
+    assert step is not None
+    assert [(m.source, m.target, m.length) for m in step.moves] == [(2, 0, 3)]
+    assert [row.sequence for row in step.active] == [sequences[2], sequences[1]]
+
+
+def test_the_queue_is_bounded_in_requests() -> None:
+    scheduler = Scheduler(CONFIG)
+    for _ in range(12):
+        scheduler.check_room(1, 1)
+        scheduler.add(sequence(1))
+        scheduler.schedule()
+    with pytest.raises(QueueFullError, match="8 requests are waiting; the queue holds 8"):
+        scheduler.check_room(1, 1)
+
+
+def test_the_queue_is_bounded_in_tokens() -> None:
+    scheduler = Scheduler(SchedulerConfig(max_seqs=1, max_waiting_tokens=10))
+    for _ in range(2):
+        scheduler.add(sequence(8))
+        scheduler.schedule()
+    with pytest.raises(QueueFullError, match="8 prompt tokens are waiting"):
+        scheduler.check_room(1, 3)
+    scheduler.check_room(1, 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_every_sequence_is_computed_once_in_order_and_ends(seed: int, slots: int) -> None:
+    """Whatever joins, leaves or is given up: no token is skipped, computed twice or misplaced."""
+    rng = random.Random(seed)
+    scheduler = Scheduler(
+        SchedulerConfig(max_seqs=slots, prefill_chunk=16, busy_prefill_chunk=8, max_waiting=99)
+    )
+    # What each slot's cache would hold: the tokens computed into it.
+    cache: dict[int, list[int]] = {}
+    open_sequences: set[Sequence] = set()
+    to_come = [sequence(rng.randint(1, 40), rng.randint(1, 12)) for _ in range(12)]
+    for _ in range(3000):
+        if to_come and rng.random() < 0.4:
+            one = to_come.pop()
+            scheduler.add(one)
+            open_sequences.add(one)
+        if open_sequences and rng.random() < 0.02:
+            given_up = rng.choice(sorted(open_sequences, key=lambda s: s.id))
+            scheduler.remove(given_up)
+            open_sequences.discard(given_up)
+        step = scheduler.schedule()
+        if step is None:
+            if not to_come:
+                break
+            continue
+        for move in step.moves:
+            cache[move.target] = cache.get(move.source, [])[: move.length]
+        assert len(step.rows) <= slots
+        for position, row in enumerate(step.rows):
+            if row is None or not row.new:
+                continue
+            slot = step.first_slot + position
+            assert row.sequence.slot == slot
+            held = cache.get(slot, [])[: row.past] if row.past else []
+            held += row.sequence.tokens(row.past, row.past + row.new)
+            assert held == row.sequence.tokens(0, row.past + row.new)
+            cache[slot] = held
+        open_sequences.difference_update(carry_out(scheduler, step))
+    assert not open_sequences
+    assert not scheduler.has_work
