@@ -1,0 +1,34 @@
+"""Token ids to text while they arrive."""
+
+from __future__ import annotations
+
+import codecs
+
+from mrs.runtime.tokenizer import Tokenizer
+
+_Utf8Decoder = codecs.getincrementaldecoder("utf-8")
+
+
+class Detokenizer:
+    """The text of one answer, piece by piece.
+
+    All pieces together are the bytes of all tokens decoded at once: a character that is split over
+    tokens appears when it is complete, and what is no UTF-8 becomes U+FFFD as soon as that is
+    certain. Special tokens have no text.
+    """
+
+    __slots__ = ("_decode", "_pieces")
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._pieces = tokenizer.visible_pieces
+        self._decode = _Utf8Decoder("replace").decode
+
+    def push(self, token_id: int) -> str:
+        """The text that this token completes; an id that does not exist has none."""
+        if 0 <= token_id < len(self._pieces):
+            return self._decode(self._pieces[token_id])
+        return ""
+
+    def flush(self) -> str:
+        """What is left at the end: U+FFFD for an incomplete character, or nothing."""
+        return self._decode(b"", True)

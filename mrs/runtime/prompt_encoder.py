@@ -1,0 +1,180 @@
+"""Requests to prompt ids, with user text kept apart from the model's control tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mrs.chat_template import ChatTemplate
+from mrs.errors import ChatTemplateError, InvalidValueError, ModelLoadError
+from mrs.runtime.tokenizer import Tokenizer
+
+_MAX_DEPTH = 100
+_FIRST_MARK = 0xD800
+_MARKS = 0xE000 - _FIRST_MARK
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class PromptEncoder:
+    """Encodes what a request says for one model.
+
+    Args:
+        tokenizer: the model's tokenizer.
+        template: its chat template, or None if it has none.
+        bos_token_id: its begin-of-sequence token, if any.
+        add_bos: whether a prompt that does not start with BOS gets one.
+
+    Raises:
+        ModelLoadError: the control tokens start with more than 2048 different characters.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        *,
+        bos_token_id: int | None,
+        add_bos: bool,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._template = template
+        self._bos = [bos_token_id] if add_bos and bos_token_id is not None else []
+        self._disguise = _Disguise(tokenizer.special_tokens)
+
+    def encode_chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        **variables: Any,
+    ) -> tuple[int, ...]:
+        """The prompt of a conversation, through the chat template.
+
+        Control tokens that the template writes are control tokens; in the messages and variables
+        they are plain text.
+
+        Args:
+            messages: ``content`` is a string, None (nothing), or a list of text parts, which are
+                put together.
+            add_generation_prompt: end with the start of the assistant's turn.
+            variables: more names for the template (``tools``, ...).
+
+        Raises:
+            ChatTemplateError: there is no template, or it fails on or refuses the messages.
+            InvalidValueError: a content part is not text, or the nesting is too deep.
+        """
+        if self._template is None:
+            raise ChatTemplateError(
+                "The model has no chat template.",
+                hint="Use text completions, or export the model with a chat template.",
+            )
+        prompt = self._template.render(
+            [self._disguise.put_on(_with_flat_content(message)) for message in messages],
+            add_generation_prompt=add_generation_prompt,
+            **{name: self._disguise.put_on(value) for name, value in variables.items()},
+        )
+        ids: list[int] = []
+        for part in self._tokenizer.split_special(prompt):
+            ids += self._plain(part) if isinstance(part, str) else (part,)
+        return self._with_bos(ids)
+
+    def encode_text(self, text: str, *, parse_special: bool = False) -> tuple[int, ...]:
+        """The prompt of a text completion; by default control tokens in it are plain text."""
+        return self._with_bos(self._tokenizer.encode(text, parse_special=parse_special))
+
+    def _plain(self, text: str) -> list[int]:
+        return self._tokenizer.encode(self._disguise.take_off(text), parse_special=False)
+
+    def _with_bos(self, ids: list[int]) -> tuple[int, ...]:
+        starts_with_bos = ids[:1] == self._bos
+        return tuple(ids if starts_with_bos else self._bos + ids)
+
+
+class _Disguise:
+    """Makes the text of control tokens unrecognizable while a template works with it.
+
+    The first character of each occurrence is replaced by a lone surrogate that stands for it. No
+    well-formed text contains those, so user text can neither contain nor fake one; and the length
+    of the text, its other characters and thus what templates ask of it stay the same. An occurrence
+    that is only begun at the end of a string is replaced too: the next string could complete it.
+    """
+
+    def __init__(self, literals: Mapping[str, int]) -> None:
+        firsts = sorted({literal[0] for literal in literals})
+        if len(firsts) > _MARKS:
+            raise ModelLoadError(
+                f"The control tokens start with {len(firsts)} characters; {_MARKS} are supported."
+            )
+        self._literals = list(literals)
+        self._on = {ord(first): chr(_FIRST_MARK + i) for i, first in enumerate(firsts)}
+        self._off = {_FIRST_MARK + i: first for i, first in enumerate(firsts)}
+        self._longest = max(map(len, self._literals), default=0)
+        alternatives = "|".join(map(re.escape, self._literals))
+        self._start = re.compile(f"(?={alternatives}).", re.DOTALL) if alternatives else None
+
+    def put_on(self, value: Any, depth: int = 0) -> Any:
+        """A copy of a JSON-like value with all its strings disguised."""
+        if isinstance(value, str):
+            return self._put_on_text(value)
+        if depth > _MAX_DEPTH:
+            raise InvalidValueError(f"The messages are nested more than {_MAX_DEPTH} levels deep.")
+        if isinstance(value, Mapping):
+            return {self.put_on(key): self.put_on(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.put_on(item, depth + 1) for item in value]
+        return value
+
+    def take_off(self, text: str) -> str:
+        """The text as it was."""
+        return text.translate(self._off)
+
+    def _put_on_text(self, text: str) -> str:
+        text = _LONE_SURROGATE.sub("\ufffd", text)
+        if self._start is None:
+            return text
+        text = self._start.sub(lambda match: match.group().translate(self._on), text)
+        return self._put_on_end(text)
+
+    def _put_on_end(self, text: str) -> str:
+        # A template may strip the text, so what counts as its end is before the spaces.
+        end = len(text.rstrip())
+        for start in range(max(end - self._longest + 1, 0), end):
+            if ord(text[start]) in self._on and self._begins(text[start:end]):
+                text = text[:start] + text[start].translate(self._on) + text[start + 1 :]
+        return text
+
+    def _begins(self, text: str) -> bool:
+        return any(literal.startswith(text) for literal in self._literals)
+
+
+def _with_flat_content(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = message.get("content", "")
+    if isinstance(content, str):
+        return message
+    return {**message, "content": _flat(content)}
+
+
+def _flat(content: Any) -> str:
+    if content is None:
+        return ""
+    if not isinstance(content, Sequence):
+        raise _not_text(type(content).__name__)
+    return "".join(map(_text_of_part, content))
+
+
+def _text_of_part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    text = part.get("text") if isinstance(part, Mapping) else None
+    if not isinstance(text, str) or part.get("type", "text") != "text":
+        kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+        raise _not_text(str(kind))
+    return text
+
+
+def _not_text(kind: str) -> InvalidValueError:
+    return InvalidValueError(
+        f"Content of type {kind[:60]!r} is not supported; the model reads text only.",
+        param="messages",
+    )
