@@ -38,8 +38,8 @@ def test_prefill_equals_transformers(tiny: TinyLlama, tmp_path: Path) -> None:
 
 
 def test_eight_bits_stay_near(tiny: TinyLlama, tmp_path: Path) -> None:
-    """Within the error of int8 activations (0.7 % a product), far from a misplaced row's."""
+    """Within what 8-bit weights and activations cost here, far from what a misplaced row would."""
     ours = decoder(tiny, tmp_path, "q8").one_by_one(tiny.prompt())
     theirs = REFERENCE[tiny.name]
     error = np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
-    assert 0 < error < 0.03
+    assert 0 < error < 0.06

@@ -4,8 +4,8 @@
     python -m tests.reference.generate path/to/SmolLM2-135M-Instruct.Q4_1.gguf
 
 The real model's weights are dequantized by transformers' own GGUF loader, so that nothing of mrs
-takes part. What is kept of its logits: every position at 128 token ids, and the last position
-whole.
+takes part, and its logits are computed in float64, so that only mrs' rounding is measured. What is
+kept of them: every position at 128 token ids, and the last position whole.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from tests.reference.tiny_llama import VARIATIONS, TinyLlama
 
+QUESTION = "<|im_start|>user\nWhy is the sky blue?<|im_end|>\n<|im_start|>assistant\n"
 FOLDER = Path(__file__).parents[1] / "data" / "reference"
 
 
@@ -58,32 +59,46 @@ def tiny_logits(tiny: TinyLlama) -> np.ndarray[Any, Any]:
         return model(torch.tensor([tiny.prompt()])).logits[0].numpy()
 
 
+TEXT = """The lighthouse stood at the end of a long spit of sand, and nobody in the village could \
+remember a night on which it had not burned. Its keeper, a woman named Ines, climbed the 214 steps \
+twice a day: once to light the lamp and once to put it out. "What would happen if you slept in?" \
+the children asked her. She always gave the same answer.
+
+def brightness(distance_km: float, power: float = 1200.0) -> float:
+    return power / (4 * 3.14159 * distance_km ** 2)
+
+En hiver, quand la tempete couvrait la mer, she counted the ships one by one: 1, 2, 3, 5, 8. \
+Every ship that passed sounded its horn, and she answered with a lantern held high above the rail \
+so that the sailors knew that somebody was awake. In the spring the swallows came back and built \
+their nests under the gallery, where the wind could not reach them."""
+
+
 def real_values(gguf: Path) -> dict[str, np.ndarray[Any, Any]]:
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     model = AutoModelForCausalLM.from_pretrained(
         gguf.parent, gguf_file=gguf.name, dtype=torch.float32
     ).eval()
-    vocab = model.config.vocab_size
-    rng = np.random.default_rng(11)
-    columns = np.sort(rng.choice(vocab, 128, replace=False))
-    values: dict[str, np.ndarray[Any, Any]] = {"columns": columns}
-    for length in (5, 60, 200):
-        prompt = rng.integers(3, vocab, length)
-        with torch.no_grad():
-            logits = model(torch.from_numpy(prompt)[None]).logits[0].numpy()
-        values[f"prompt_{length}"] = prompt
-        values[f"sampled_{length}"] = logits[:, columns]
-        values[f"last_{length}"] = logits[-1]
-    text = "<|im_start|>user\nWhy is the sky blue?<|im_end|>\n<|im_start|>assistant\n"
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    start = tokenizer(text, add_special_tokens=False, return_tensors="pt").input_ids
+    start = tokenizer(QUESTION, add_special_tokens=False, return_tensors="pt").input_ids
     answer = model.generate(
         start, attention_mask=torch.ones_like(start), do_sample=False, max_new_tokens=64,
         min_new_tokens=64, eos_token_id=None,
     )  # fmt: skip
-    values["greedy_prompt"] = start[0].numpy()
-    values["greedy_answer"] = answer[0, start.shape[1] :].numpy()
+    values: dict[str, np.ndarray[Any, Any]] = {
+        "greedy_prompt": start[0].numpy(),
+        "greedy_answer": answer[0, start.shape[1] :].numpy(),
+    }
+    model = model.double()
+    vocab = model.config.vocab_size
+    columns = np.sort(np.random.default_rng(11).choice(vocab, 128, replace=False))
+    values["columns"] = columns
+    tokens = tokenizer(TEXT, add_special_tokens=False).input_ids
+    assert len(tokens) >= 200, len(tokens)
+    for length in (5, 60, 200):
+        with torch.no_grad():
+            logits = model(torch.tensor([tokens[:length]])).logits[0].float().numpy()
+        values[f"prompt_{length}"] = np.array(tokens[:length])
+        values[f"sampled_{length}"] = logits[:, columns]
+        values[f"last_{length}"] = logits[-1]
     return values
 
 
