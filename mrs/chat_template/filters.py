@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from jinja2 import Environment, filters, pass_context, pass_environment
 from jinja2.runtime import Context
-from markupsafe import Markup, escape, soft_str
+from markupsafe import Markup, escape
 
 from mrs.chat_template import strings
 from mrs.chat_template.budget import (
@@ -25,6 +25,7 @@ from mrs.chat_template.budget import (
     spend_characters,
     weigh,
 )
+from mrs.chat_template.text import text_of
 
 _MAX_JSON_DEPTH = 64
 _MAX_JSON_INDENT = 256
@@ -32,12 +33,6 @@ _MAX_PRECISION = 30
 # Sorting compares each value about log2(n) times.
 _SORT = 20
 _NOT_ASCII = re.compile("[^\x00-\x7f\ud800-\udfff]")
-
-
-def text_of(value: Any) -> str:
-    """``value`` as a string (one that is marked as safe stays so), paid for."""
-    weigh(value)
-    return soft_str(value)
 
 
 def tojson(

@@ -24,6 +24,7 @@ from mrs.chat_template.budget import (
 from mrs.chat_template.filters import FILTERS
 from mrs.chat_template.predicates import TESTS
 from mrs.chat_template.syntax import MAX_INTEGER_BITS, METERS, GenerationTag
+from mrs.chat_template.text import text_of
 
 MAX_RANGE = 100_000
 
@@ -151,9 +152,8 @@ def _pay_for_repetition(left: Any, right: Any) -> None:
 
 
 @pass_context
-def _finalize(_: Context, value: Any) -> Any:
-    weigh(value)
-    return value
+def _finalize(_: Context, value: Any) -> str:
+    return text_of(value)
 
 
 class _Function:

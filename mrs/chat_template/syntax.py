@@ -19,6 +19,7 @@ from jinja2.visitor import NodeTransformer
 
 from mrs.chat_template.budget import CHARACTERS_PER_STEP_BITS, counted, spend, weigh
 from mrs.chat_template.predicates import weigh_haystack
+from mrs.chat_template.text import text_of
 
 MAX_INTEGER_BITS = 4096
 
@@ -103,7 +104,7 @@ class _Metering(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        node.nodes = [_meter(child, _WEIGHED) for child in node.nodes]
+        node.nodes = [_meter(child, _SHOWN) for child in node.nodes]
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
@@ -159,13 +160,18 @@ def _haystack(_: Context, value: Any) -> Any:
 
 
 @pass_context
+def _shown(_: Context, value: Any) -> str:
+    return text_of(value)
+
+
+@pass_context
 def _sliced(_: Context, value: Any) -> Any:
     spend(1 + (len(value) >> CHARACTERS_PER_STEP_BITS if hasattr(value, "__len__") else 0))
     return value
 
 
-_COUNTED, _ENTERED, _WEIGHED, _HAYSTACK, _SLICED = (
-    f"meter: {name}" for name in ("loop", "body", "value", "haystack", "slice")
+_COUNTED, _ENTERED, _WEIGHED, _HAYSTACK, _SHOWN, _SLICED = (
+    f"meter: {name}" for name in ("loop", "body", "value", "haystack", "text", "slice")
 )
 
 METERS: dict[str, Callable[..., Any]] = {
@@ -173,6 +179,7 @@ METERS: dict[str, Callable[..., Any]] = {
     _ENTERED: _entered,
     _WEIGHED: _weighed,
     _HAYSTACK: _haystack,
+    _SHOWN: _shown,
     _SLICED: _sliced,
 }
 """The filters that `meter` puts in, for the environment's table."""

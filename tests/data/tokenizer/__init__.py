@@ -1,0 +1,1 @@
+"""Reference token ids, made by llama.cpp."""

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from mrs.export.tokenizers.token_types import TokenType, effective_types
+
+
+def type_of(token: str, stored: int | None) -> TokenType:
+    (kind,) = effective_types([token], None if stored is None else [stored])
+    return kind
+
+
+@pytest.mark.parametrize("kind", list(TokenType))
+def test_a_stored_type_is_taken(kind: TokenType) -> None:
+    assert type_of("word", kind.value) is kind
+
+
+def test_without_types_tokens_are_normal() -> None:
+    assert type_of("word", None) is TokenType.NORMAL
+
+
+@pytest.mark.parametrize("stored", [-1, 7, 2**31])
+def test_an_unknown_type_is_undefined(stored: int) -> None:
+    assert type_of("word", stored) is TokenType.UNDEFINED
+
+
+@pytest.mark.parametrize("token", ["<|im_end|>", "<|endoftext|>", "<|fim_prefix|>", "</s>"])
+def test_tokens_that_steer_models_are_control_tokens_whatever_is_stored(token: str) -> None:
+    assert type_of(token, TokenType.NORMAL.value) is TokenType.CONTROL
+
+
+def test_channel_markers_stay_visible() -> None:
+    assert type_of("<|channel|>", TokenType.CONTROL.value) is TokenType.USER_DEFINED
