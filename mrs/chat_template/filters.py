@@ -168,13 +168,13 @@ def _safe(value: Any) -> str:
 
 
 def _lazy(name: str) -> Callable[..., Any]:
-    """A filter of Jinja's that takes values one by one; a dotted path costs a step per part."""
+    """A filter of Jinja that takes values one by one and pays for each, and for its path."""
     function = filters.FILTERS[name]
 
     @pass_context
     def run(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
         path = kwargs.get("attribute", args[0] if args else "")
-        steps = 1 + (path.count(".") if isinstance(path, str) else 0)
+        steps = 2 + (path.count(".") if isinstance(path, str) else 0)
         for argument in (*args, *kwargs.values()):
             weigh(argument)
         # Jinja takes anything false for empty, even where it cannot be iterated.

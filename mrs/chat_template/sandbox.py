@@ -28,6 +28,8 @@ from mrs.chat_template.text import text_of
 
 MAX_RANGE = 100_000
 
+_STEPS_PER_CALL = 4
+
 # What compiled templates pass along for functions that want the context.
 _JINJA_ARGUMENTS = ("_loop_vars", "_block_vars")
 _DICT_METHODS = frozenset({"get", "items", "keys", "values"})
@@ -89,7 +91,7 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call what a template calls."""
-        spend(1 + len(args) + len(kwargs))
+        spend(_STEPS_PER_CALL + len(args) + len(kwargs))
         if isinstance(obj, (_Function, Macro, Undefined)):
             return context.call(obj, *args, **kwargs)
         for name in _JINJA_ARGUMENTS:
