@@ -1,0 +1,5 @@
+"""``python -m mrs`` is ``mrs``."""
+
+from mrs.cli.app import main
+
+main()
