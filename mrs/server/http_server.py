@@ -19,7 +19,8 @@ from mrs.server.lifecycle import Lifecycle
 
 logger = logging.getLogger(__name__)
 
-DRAIN_TIMEOUT = 30.0
+# Supervisors commonly kill 30 s after they asked a process to end.
+DRAIN_TIMEOUT = 25.0
 _CLOSING_TIMEOUT = 5
 _READY_POLL = 0.02
 # Longer than clients keep idle connections, so that it is they who close them.

@@ -15,7 +15,8 @@ from pydantic.json_schema import models_json_schema
 _REFERENCE = "#/components/schemas/{model}"
 # The page holds its own style and script, and may talk to this server alone.
 _PAGE_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:"
 )
 
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import logging
+import queue
 import re
+from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
 
-from tests.server.fake_engine import FakeEngine, say, served
+from tests.server.fake_engine import TIMEOUT, FakeEngine, say, served
 from tests.server.live_server import LiveServer
 
 URL = "/v1/chat/completions"
@@ -65,7 +67,7 @@ def test_a_request_id_is_echoed(client: TestClient, given: str) -> None:
 
 @pytest.mark.parametrize("given", ["", "x" * 129, "a b", "a;b", "\x1b[31m", "ü", 'a"b', "a\n"])
 def test_other_request_ids_are_replaced(client: TestClient, given: str) -> None:
-    reply = client.get("/health", headers={"x-request-id": given.encode("latin-1")})
+    reply = client.get("/health", headers={b"x-request-id": given.encode("latin-1")})
     assert re.fullmatch(r"[0-9a-f]{32}", reply.headers["x-request-id"])
 
 
@@ -79,3 +81,43 @@ def test_a_streams_headers_hold_the_id() -> None:
     with LiveServer(served(FakeEngine(say("a")))) as server, server.connect() as connection:
         connection.post(URL, body, "X-Request-Id: mine")
         assert connection.read_head()[1]["x-request-id"] == "mine"
+
+
+@pytest.fixture
+def lines() -> Iterator[queue.Queue[str]]:
+    """The lines of the log, to be waited for."""
+    lines: queue.Queue[str] = queue.Queue()
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.put(record.getMessage())
+
+    logger, collector = logging.getLogger("mrs.server.access_log"), Collector()
+    logger.addHandler(collector)
+    logger.setLevel(logging.INFO)
+    yield lines
+    logger.removeHandler(collector)
+    logger.setLevel(logging.NOTSET)
+
+
+def test_a_client_that_leaves_before_its_answer_is_a_499(
+    live: LiveServer, played_engine: FakeEngine, lines: queue.Queue[str]
+) -> None:
+    with live.connect() as connection:
+        connection.post_chat(stream=True)
+        played_engine.next_stream()
+    assert lines.get(timeout=TIMEOUT).startswith("POST /v1/chat/completions 499 ")
+
+
+def test_a_client_that_leaves_within_its_request_is_a_499(
+    live: LiveServer, lines: queue.Queue[str]
+) -> None:
+    with live.connect() as connection:
+        connection.send(
+            f"POST {URL} HTTP/1.1",
+            "Host: 127.0.0.1",
+            "Content-Type: application/json",
+            "Content-Length: 100",
+            body=b"{",
+        )
+    assert lines.get(timeout=TIMEOUT).startswith("POST /v1/chat/completions 499 ")

@@ -111,6 +111,11 @@ class TestAFailureInTheMiddle:
             generation.crash(RuntimeError("secret"))
             assert "error" in json.loads(events(first + b"".join(chunks))[-1])
 
+    def test_may_be_a_stream_that_just_ends(self, client: TestClient, engine: FakeEngine) -> None:
+        engine.script = lambda request: [(token("half"),)]
+        *_, last = events(client.post(URL, json={**BODY, "stream": True}).content)
+        assert json.loads(last).keys() == {"error"}
+
     def test_of_one_choice_ends_all(self, client: TestClient, engine: FakeEngine) -> None:
         def script(request: GenerationRequest) -> list[Deltas]:
             return [(token("a", 0), token("b", 1)), (failure(index=1),), (end(0),)]

@@ -60,7 +60,7 @@ def test_a_port_that_was_taken_meanwhile_is_named() -> None:
         with bind("127.0.0.1", port) as early:
             early.listen()
             app = create_app(served(engine), ServerSettings(), lifecycle)
-            server = HttpServer(app, lifecycle, on_ready=lambda: None)
+            server = HttpServer(app, lifecycle, on_ready=lambda: server.stop())
             with pytest.raises(UsageError, match=f"Port {port} on 127.0.0.1 is in use"):
                 server.run([late])
 

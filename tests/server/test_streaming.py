@@ -97,11 +97,13 @@ def test_silence_is_filled_with_comments_that_are_no_events() -> None:
     assert channel.bodies[0].endswith(b"\n\n")
 
 
-def test_nothing_is_sent_after_the_end() -> None:
+def test_the_end_of_the_events_is_the_end_of_the_comments() -> None:
     async def scenario(channel: Channel) -> None:
+        before = asyncio.all_tasks()
         async with EventStream(channel.send, 0.001) as stream:
             await stream.finish(b"end")
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
+            assert asyncio.all_tasks() == before
 
     assert run(scenario).bodies == [b"end"]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.server.live_server import events
 MODEL = served(FakeEngine())
 
 
-def answer(deltas: list[Deltas], n: int = 1, **fields: Any) -> bytes:
+def answer(deltas: Sequence[Deltas], n: int = 1, **fields: Any) -> bytes:
     """What a client gets for the deltas."""
     body = {"messages": [{"role": "user", "content": "hi"}], "n": n, **fields}
     request = ChatCompletionRequest.model_validate_json(json.dumps(body))
@@ -30,7 +31,7 @@ def answer(deltas: list[Deltas], n: int = 1, **fields: Any) -> bytes:
     return sent + written.close(tally)
 
 
-def chunks(deltas: list[Deltas], n: int = 1, **fields: Any) -> list[dict[str, Any]]:
+def chunks(deltas: Sequence[Deltas], n: int = 1, **fields: Any) -> list[dict[str, Any]]:
     """The chunks of a stream; checks that it ends with one ``[DONE]``."""
     *data, done = events(answer(deltas, n, stream=True, **fields))
     assert done == "[DONE]"
@@ -45,7 +46,7 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 0},
     "completion_tokens_details": {"reasoning_tokens": 0},
 }
-WITH_USAGE = {"stream_options": {"include_usage": True}}
+WITH_USAGE: dict[str, Any] = {"stream_options": {"include_usage": True}}
 
 
 class TestAWholeAnswer:
@@ -111,7 +112,8 @@ class TestAStream:
         assert all(header == headers[0] for header in headers)
 
     def test_is_as_documented(self) -> None:
-        for fields in ({}, WITH_USAGE, {"service_tier": "auto"}):
+        variants: list[dict[str, Any]] = [{}, WITH_USAGE, {"service_tier": "auto"}]
+        for fields in variants:
             for chunk in chunks(HELLO, **fields):
                 ChatCompletionChunk.model_validate_json(
                     json.dumps(chunk), strict=True, extra="forbid"

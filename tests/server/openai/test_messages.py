@@ -75,5 +75,10 @@ def test_what_cannot_be_rendered_is_refused(field: str, value: Any) -> None:
 
 
 def test_no_tool_calls_are_no_reason_to_refuse() -> None:
-    message = {"role": "assistant", "content": "x", "tool_calls": [], "function_call": None}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": "x",
+        "tool_calls": [],
+        "function_call": None,
+    }
     assert convert(message) == [{"role": "assistant", "content": "x"}]
