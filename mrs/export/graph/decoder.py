@@ -88,7 +88,7 @@ class _DecoderGraph:
         size, epsilon = spec.hidden_size, spec.norm_epsilon
         normed = rms_norm(self._weights, wanted, "output_norm", size, epsilon)
         head = embedding if spec.tied_embeddings else self._vocabulary_matrix("head", "output")
-        logits = head.multiply(builder, normed, "logits")
+        logits = head.multiply(builder, normed, "logits", rank=2)
         logits.shape = ir.Shape(("rows", spec.vocab_size))
         logits.type = ir.TensorType(ir.DataType.FLOAT)
         return logits

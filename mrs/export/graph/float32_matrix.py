@@ -19,7 +19,7 @@ class Float32Matrix:
 
     values: ir.Value
 
-    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
+    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str, *, rank: int = 3) -> ir.Value:
         """``x @ values.T``; the operator transposes while it packs, so no copy is stored."""
         return builder.contrib("FusedMatMul", [x, self.values], name, {"transB": 1})
 

@@ -43,7 +43,7 @@ class Int4Matrix:
     columns: int
     copies: int
 
-    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
+    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str, *, rank: int = 3) -> ir.Value:
         """``x @ matrix.T`` with int8 activations."""
         attributes = {
             "K": self.columns + self.copies * (self.columns // BLOCK_SIZE),
@@ -52,7 +52,7 @@ class Int4Matrix:
             "block_size": BLOCK_SIZE,
             "accuracy_level": 4,
         }
-        extended = self._append_sums(builder, x, name) if self.copies else x
+        extended = self._append_sums(builder, x, name, rank) if self.copies else x
         inputs = [extended, self.codes, self.scales, self.zero_points]
         return builder.contrib("MatMulNBits", inputs, name, attributes)
 
@@ -60,8 +60,9 @@ class Int4Matrix:
         """Not offered: an embedding is stored in a format that has no offsets."""
         raise NotImplementedError("rows of a 4-bit matrix cannot be looked up")
 
-    def _append_sums(self, builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
-        blocks = builder.constant("blocks_shape", int64s(0, 0, -1, BLOCK_SIZE))
+    def _append_sums(self, builder: GraphBuilder, x: ir.Value, name: str, rank: int) -> ir.Value:
+        kept = [0] * (rank - 1)  # A 0 keeps the dimension as it is.
+        blocks = builder.constant(f"blocks_shape_{rank}d", int64s(*kept, -1, BLOCK_SIZE))
         blocked = builder.op("Reshape", [x, blocks], f"{name}.blocks")
         axis = builder.constant("last_axis", int64s(-1))
         sums = builder.op("ReduceSum", [blocked, axis], f"{name}.sums", {"keepdims": 0})

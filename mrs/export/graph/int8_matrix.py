@@ -29,7 +29,7 @@ class Int8Matrix:
     rows: int
     columns: int
 
-    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
+    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str, *, rank: int = 3) -> ir.Value:
         """``x @ matrix.T`` with int8 activations."""
         shape = (self.rows, self.columns // BLOCK_SIZE, BLOCK_SIZE)
         codes = builder.stored(self.codes, f"{self.name}.codes", ir.DataType.UINT8, shape)

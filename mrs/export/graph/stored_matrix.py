@@ -15,8 +15,15 @@ from mrs.model_repo.lock import TensorRecord
 class StoredMatrix(Protocol):
     """A matrix ``[rows, columns]`` that is in the weight file."""
 
-    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
-        """``x @ matrix.T``."""
+    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str, *, rank: int = 3) -> ir.Value:
+        """``x @ matrix.T``.
+
+        Args:
+            builder: of the graph that ``x`` is in.
+            x: float32 ``[..., columns]``.
+            name: of the product.
+            rank: how many dimensions ``x`` has.
+        """
 
     def gather(self, builder: GraphBuilder, ids: ir.Value, name: str) -> ir.Value:
         """The rows at ``ids`` as float32."""
