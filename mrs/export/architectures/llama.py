@@ -64,20 +64,29 @@ def _rope(checkpoint: Checkpoint, metadata: ArchitectureMetadata, head_dim: int)
             f"and at most the head size.",
             hint="Export a model with another rotary size.",
         )
-    scaling = metadata.text("rope.scaling.type", "none")
-    if scaling not in ("none", "linear"):
-        raise UnsupportedArchitectureError(
-            f"The rope scaling {scaling!r} is not supported; supported are: none, linear, "
-            f"and frequency factors ({ROPE_FACTORS_TENSOR}).",
-            hint="Export a model with one of these.",
-        )
     return RopeSpec(
         base=metadata.number("rope.freq_base", 10000.0),
         dims=dims,
         layout=RopeLayout.PAIRS,
-        scale=metadata.number("rope.scaling.factor", 1.0) if scaling == "linear" else 1.0,
+        scale=_position_scale(metadata),
         factors=ROPE_FACTORS_TENSOR if ROPE_FACTORS_TENSOR in checkpoint.tensors else None,
     )
+
+
+def _position_scale(metadata: ArchitectureMetadata) -> float:
+    """What positions are divided by; a factor without a type is linear, as llama.cpp reads it."""
+    scaling = metadata.text("rope.scaling.type", "linear")
+    if scaling not in ("none", "linear"):
+        raise UnsupportedArchitectureError(
+            f"The rope scaling {scaling!r:.80} is not supported; supported are: none, linear, "
+            f"and frequency factors ({ROPE_FACTORS_TENSOR}).",
+            hint="Export a model with one of these.",
+        )
+    if scaling == "none":
+        return 1.0
+    factor = metadata.optional_number("rope.scaling.factor")
+    # Files of 2023 call it otherwise.
+    return factor or metadata.optional_number("rope.scale_linear") or 1.0
 
 
 def _vocab_size(checkpoint: Checkpoint) -> int:

@@ -51,6 +51,11 @@ class ArchitectureMetadata:
             raise self._wrong(key, value, "positive and finite")
         return float(value)
 
+    def optional_number(self, key: str) -> float | None:
+        """A positive finite number, or None where the key is absent or 0."""
+        value = self._metadata.get(f"{self._prefix}.{key}")
+        return None if value in (None, 0) else self.number(key)
+
     def text(self, key: str, default: str) -> str:
         """A string."""
         value = self._get(key, default)
