@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
 from mrs.export.architectures.metadata import ArchitectureMetadata
-from mrs.export.architectures.spec import AttentionSpec, DecoderSpec, RopeLayout, RopeSpec
+from mrs.export.architectures.spec import (
+    LARGEST_CONTEXT,
+    AttentionSpec,
+    DecoderSpec,
+    RopeLayout,
+    RopeSpec,
+)
 from mrs.export.checkpoints.checkpoint import Checkpoint
 
 ROPE_FACTORS_TENSOR = "rope_freqs.weight"
@@ -30,7 +36,7 @@ def llama_spec(checkpoint: Checkpoint) -> DecoderSpec:
         intermediate_size=metadata.size("feed_forward_length"),
         num_layers=metadata.size("block_count"),
         vocab_size=_vocab_size(checkpoint),
-        context_length=metadata.size("context_length"),
+        context_length=metadata.size("context_length", largest=LARGEST_CONTEXT),
         norm_epsilon=metadata.number("attention.layer_norm_rms_epsilon", 1e-5),
         attention=_attention(checkpoint, metadata, hidden),
         tied_embeddings="output.weight" not in checkpoint.tensors,

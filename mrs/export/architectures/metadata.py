@@ -7,6 +7,8 @@ from mrs.export.checkpoints.checkpoint import Checkpoint, MetadataValue
 
 # Larger than any model in sight, small enough that products of two stay far from overflow.
 _LARGEST_SIZE = 1 << 28
+# No model is near these; float64 arithmetic on numbers between them cannot overflow.
+_SMALLEST_NUMBER, _LARGEST_NUMBER = 1e-30, 1e30
 
 
 class ArchitectureMetadata:
@@ -20,17 +22,17 @@ class ArchitectureMetadata:
         self._metadata = checkpoint.metadata
         self._prefix = checkpoint.architecture
 
-    def size(self, key: str, default: int | None = None) -> int:
-        """A positive integer.
+    def size(self, key: str, default: int | None = None, *, largest: int = _LARGEST_SIZE) -> int:
+        """A whole number from 1 to ``largest``.
 
         Raises:
-            CorruptCheckpointError: it is missing without a default, or not a positive integer.
+            CorruptCheckpointError: it is missing without a default, or not such a number.
         """
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._wrong(key, value, "a whole number")
-        if not 0 < value <= _LARGEST_SIZE:
-            raise self._wrong(key, value, f"between 1 and {_LARGEST_SIZE}")
+        if not 0 < value <= largest:
+            raise self._wrong(key, value, f"between 1 and {largest}")
         return value
 
     def optional_size(self, key: str) -> int | None:
@@ -39,7 +41,7 @@ class ArchitectureMetadata:
         return None if value in (None, 0) else self.size(key)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A positive finite number.
+        """A positive number, neither tiny nor huge.
 
         Raises:
             CorruptCheckpointError: it is missing without a default, or not such a number.
@@ -47,12 +49,12 @@ class ArchitectureMetadata:
         value = self._get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, value, "a number")
-        if not 0 < value < float("inf"):
-            raise self._wrong(key, value, "positive and finite")
+        if not _SMALLEST_NUMBER <= value <= _LARGEST_NUMBER:
+            raise self._wrong(key, value, f"between {_SMALLEST_NUMBER} and {_LARGEST_NUMBER}")
         return float(value)
 
     def optional_number(self, key: str) -> float | None:
-        """A positive finite number, or None where the key is absent or 0."""
+        """The same, or None where the key is absent or 0."""
         value = self._metadata.get(f"{self._prefix}.{key}")
         return None if value in (None, 0) else self.number(key)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+# The artifact holds rotary tables for every position, so a header must not ask for any number.
+LARGEST_CONTEXT = 1 << 22
+
 
 class RopeLayout(Enum):
     """How a checkpoint orders the rows of its query and key projections.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
+from mrs.errors import CorruptCheckpointError
 from mrs.export.architectures.spec import DecoderSpec
-from mrs.export.graph.rope import head_row_order, rope_tables
+from mrs.export.graph.rope import Wave, head_row_order, rope_frequencies, rope_table
+from mrs.export.graph.row_source import RowSource
 from mrs.export.graph.weights import Weights
 
 
@@ -41,14 +45,35 @@ class LayerCache:
 
 
 def rope_weights(weights: Weights, spec: DecoderSpec) -> tuple[ir.Value, ir.Value]:
-    """The rotary tables for every position of the context."""
+    """The cosines and sines of every position of the context.
+
+    Raises:
+        CorruptCheckpointError: the tensors have another head size, or a factor is not above 0.
+    """
+    # Before anything is written whose size only the metadata tells.
+    _projection(weights, spec, "blk.0", "k")
+    frequencies = rope_frequencies(spec.attention.rope, _rope_factors(weights, spec))
+    shape = (spec.context_length, len(frequencies))
+
+    def table(name: str, wave: Wave) -> ir.Value:
+        chunks = rope_table(wave, frequencies, spec.context_length)
+        stored = weights.builder.weights.append(chunks, 4 * shape[0] * shape[1])
+        return weights.builder.stored(stored, name, ir.DataType.FLOAT, shape)
+
+    return table("rope.cos", np.cos), table("rope.sin", np.sin)
+
+
+def _rope_factors(weights: Weights, spec: DecoderSpec) -> NDArray[np.float32] | None:
     rope = spec.attention.rope
-    factors = None
-    if rope.factors is not None:
-        factors = weights.vector(rope.factors, rope.dims // 2, stored_as="rotary table")
-    cosines, sines = rope_tables(rope, spec.context_length, factors)
-    builder = weights.builder
-    return builder.weight("rope.cos", cosines), builder.weight("rope.sin", sines)
+    if rope.factors is None:
+        return None
+    factors = weights.vector(rope.factors, rope.dims // 2, stored_as="rotary table")
+    if not np.all(factors > 0):
+        raise CorruptCheckpointError(
+            f"The tensor {rope.factors!r} holds {factors.min()}; frequencies are divided by it.",
+            hint="Download the model again, or convert it with a current converter.",
+        )
+    return factors
 
 
 def attention(
@@ -84,15 +109,16 @@ def attention(
 
 def _query_key_value(weights: Weights, spec: DecoderSpec, block: str, x: ir.Value) -> ir.Value:
     """Query, key and value in one product, the rows of each head in the order of the rotation."""
-    sizes, rope = spec.attention, spec.attention.rope
-    parts = []
-    for letter, heads in (
-        ("q", sizes.num_heads),
-        ("k", sizes.num_kv_heads),
-        ("v", sizes.num_kv_heads),
-    ):
-        rotated = rope.dims if letter in "qk" else 0
-        order = head_row_order(rope.layout, heads, sizes.head_dim, rotated) if rotated else None
-        shape = (heads * sizes.head_dim, spec.hidden_size)
-        parts.append(weights.rows(f"{block}.attn_{letter}", shape, order))
+    parts = [_projection(weights, spec, block, letter) for letter in "qkv"]
     return weights.linear(f"{block}.attn_qkv", x, parts)
+
+
+def _projection(weights: Weights, spec: DecoderSpec, block: str, letter: str) -> RowSource:
+    """The query, key or value projection of a layer."""
+    sizes, rope = spec.attention, spec.attention.rope
+    heads = sizes.num_heads if letter == "q" else sizes.num_kv_heads
+    shape = (heads * sizes.head_dim, spec.hidden_size)
+    rows = weights.rows(f"{block}.attn_{letter}", shape)
+    if letter == "v":
+        return rows
+    return replace(rows, order=head_row_order(rope.layout, heads, sizes.head_dim, rope.dims))

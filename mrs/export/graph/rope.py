@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mrs.export.architectures.spec import RopeLayout, RopeSpec
 
+_Doubles = NDArray[np.float64]
+Wave = Callable[[_Doubles], _Doubles]
 
-def rope_tables(
-    rope: RopeSpec, length: int, factors: NDArray[np.float32] | None
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Cosines and sines for positions ``0 .. length-1``, each float32 ``[length, dims / 2]``.
+# Positions per chunk: bounds the float64 values of a chunk to a few megabytes.
+_CHUNK_POSITIONS = 4096
+
+
+def rope_frequencies(rope: RopeSpec, factors: NDArray[np.float32] | None) -> _Doubles:
+    """Radians by which each pair turns from one position to the next, float64 ``[dims / 2]``.
 
     Args:
         rope: base, dims and linear scale.
-        length: number of positions.
         factors: divisors of the frequencies ``[dims / 2]``, or None.
     """
     frequencies = rope.base ** (-np.arange(0, rope.dims, 2, dtype=np.float64) / rope.dims)
-    if factors is not None:
-        frequencies = frequencies / factors
-    angles = np.outer(np.arange(length, dtype=np.float64) / rope.scale, frequencies)
-    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    frequencies /= rope.scale
+    return frequencies if factors is None else frequencies / factors
+
+
+def rope_table(wave: Wave, frequencies: _Doubles, length: int) -> Iterator[NDArray[np.float32]]:
+    """Cosines or sines for positions ``0 .. length-1``, float32 ``[some positions, dims / 2]``.
+
+    Args:
+        wave: `numpy.cos` or `numpy.sin`.
+        frequencies: of the pairs, as `rope_frequencies` gives them.
+        length: number of positions.
+    """
+    for start in range(0, length, _CHUNK_POSITIONS):
+        stop = min(start + _CHUNK_POSITIONS, length)
+        positions = np.arange(start, stop, dtype=np.float64)
+        yield wave(np.outer(positions, frequencies)).astype(np.float32)
 
 
 def head_row_order(

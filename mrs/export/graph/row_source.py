@@ -53,12 +53,7 @@ class RowSource:
             yield dequantize(chunk, self.dtype)
 
 
-def matrix(
-    checkpoint: Checkpoint,
-    name: str,
-    shape: tuple[int, int],
-    order: NDArray[np.int64] | None = None,
-) -> RowSource:
+def matrix(checkpoint: Checkpoint, name: str, shape: tuple[int, int]) -> RowSource:
     """The rows of a matrix that must exist with this shape.
 
     Raises:
@@ -66,7 +61,7 @@ def matrix(
         UnsupportedTensorTypeError: its storage type cannot be read.
     """
     dtype = _check(checkpoint, name, shape)
-    return RowSource(checkpoint, name, dtype, shape[0], shape[1], order)
+    return RowSource(checkpoint, name, dtype, *shape)
 
 
 def vector(checkpoint: Checkpoint, name: str, length: int) -> NDArray[np.float32]:

@@ -31,11 +31,9 @@ class Weights:
     builder: GraphBuilder
     records: dict[str, TensorRecord] = field(default_factory=dict)
 
-    def rows(
-        self, name: str, shape: tuple[int, int], order: NDArray[np.int64] | None = None
-    ) -> RowSource:
+    def rows(self, name: str, shape: tuple[int, int]) -> RowSource:
         """The matrix ``<name>.weight``, which must have this shape; see `row_source.matrix`."""
-        return matrix(self.checkpoint, f"{name}.weight", shape, order)
+        return matrix(self.checkpoint, f"{name}.weight", shape)
 
     def store(self, name: str, parts: list[RowSource], *, gathered: bool = False) -> StoredMatrix:
         """Write matrices of equal width below one another."""

@@ -33,8 +33,10 @@ class Part:
     @property
     def values(self) -> Floats:
         """What `gguf` reads out of them, in the wanted order."""
-        is_stored = isinstance(self.tensor, StoredTensor)
-        values = dequantize(self.tensor) if is_stored else self.tensor.astype(np.float32)
+        if isinstance(self.tensor, StoredTensor):
+            values = dequantize(self.tensor)
+        else:
+            values = self.tensor.astype(np.float32)
         return values if self.order is None else values[self.order]
 
 
@@ -42,7 +44,7 @@ def row_sources(parts: Sequence[Part]) -> list[RowSource]:
     """The parts as `RowSource`s of one checkpoint, named ``part0``, ``part1``, ..."""
     checkpoint = MemoryCheckpoint({f"part{i}": part.tensor for i, part in enumerate(parts)})
     return [
-        RowSource(checkpoint, info.name, info.dtype, *info.shape, order=part.order)
+        RowSource(checkpoint, info.name, info.dtype, info.shape[0], info.shape[1], part.order)
         for part, info in zip(parts, checkpoint.tensors.values(), strict=True)
     ]
 
@@ -95,7 +97,8 @@ def _run(
         model = builder.model("one_matrix", [x], [y], producer="test")
     ir.save(model, folder / "model.onnx")
     session = onnxruntime.InferenceSession(folder / "model.onnx", _options())
-    return session.run(None, {"x": given})[0]
+    product: Floats = session.run(None, {"x": given})[0]
+    return product
 
 
 def _options() -> onnxruntime.SessionOptions:

@@ -1,0 +1,27 @@
+import pytest
+
+from mrs.errors import UnsupportedArchitectureError
+from mrs.export.architectures.llama import llama_spec
+from mrs.export.architectures.registry import decoder_spec
+from tests.export.gguf_files import llama_metadata, llama_weights
+from tests.export.memory_checkpoint import MemoryCheckpoint
+
+
+def test_the_architecture_chooses_the_family() -> None:
+    checkpoint = MemoryCheckpoint(llama_weights(), llama_metadata())  # type: ignore[arg-type]
+    assert decoder_spec(checkpoint) == llama_spec(checkpoint)
+
+
+@pytest.mark.parametrize("name", ["falcon", "", "Llama", "llama "])
+def test_an_unknown_architecture_is_named_beside_the_known_ones(name: str) -> None:
+    with pytest.raises(UnsupportedArchitectureError) as caught:
+        decoder_spec(MemoryCheckpoint(architecture=name))
+    assert caught.value.message == (
+        f"The architecture {name!r} is not supported; supported: llama."
+    )
+
+
+def test_a_hostile_name_is_shown_in_part() -> None:
+    with pytest.raises(UnsupportedArchitectureError) as caught:
+        decoder_spec(MemoryCheckpoint(architecture="x" * 1_000_000))
+    assert len(caught.value.message) < 200

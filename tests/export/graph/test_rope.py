@@ -1,0 +1,90 @@
+"""Rotary tables against their formula, and row orders against llama.cpp's converter."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mrs.export.architectures.spec import RopeLayout, RopeSpec
+from mrs.export.graph.rope import Wave, head_row_order, rope_frequencies, rope_table
+
+
+def whole_table(wave: Wave, rope: RopeSpec, length: int) -> NDArray[np.float32]:
+    return np.concatenate(list(rope_table(wave, rope_frequencies(rope, None), length)))
+
+
+@pytest.mark.parametrize("position", [0, 1, 63, 4095, 4096, 8191])
+@pytest.mark.parametrize("pair", [0, 1, 16, 31])
+@pytest.mark.parametrize(("base", "scale"), [(10000.0, 1.0), (500000.0, 4.0)])
+def test_tables_hold_the_formula_to_float32(
+    base: float, scale: float, pair: int, position: int
+) -> None:
+    rope = RopeSpec(base, 64, RopeLayout.HALVES, scale=scale)
+    angle = position / scale * base ** (-2 * pair / 64)
+    cosine, sine = (whole_table(wave, rope, 8192)[position, pair] for wave in (np.cos, np.sin))
+    # Rounding to float32, and an angle whose float64 rounding is at most 8192 * 2**-52.
+    assert math.isclose(cosine, math.cos(angle), rel_tol=2**-24, abs_tol=1e-11)
+    assert math.isclose(sine, math.sin(angle), rel_tol=2**-24, abs_tol=1e-11)
+
+
+@pytest.mark.parametrize("length", [1, 4095, 4096, 4097])
+def test_tables_have_a_row_for_every_position(length: int) -> None:
+    rope = RopeSpec(10000.0, 16, RopeLayout.HALVES)
+    assert whole_table(np.cos, rope, length).shape == (length, 8)
+
+
+def test_tables_come_a_few_megabytes_at_a_time() -> None:
+    """A header may ask for four million positions."""
+    chunks = rope_table(
+        np.cos, rope_frequencies(RopeSpec(1e4, 128, RopeLayout.HALVES), None), 1 << 22
+    )
+    assert next(chunks).nbytes <= 1 << 21
+
+
+def test_factors_divide_frequencies() -> None:
+    rope = RopeSpec(10000.0, 4, RopeLayout.HALVES, scale=2.0)
+    factors = np.array([1.0, 8.0], dtype=np.float32)
+    expected = [1 / 2, 10000.0**-0.5 / 8 / 2]
+    np.testing.assert_allclose(rope_frequencies(rope, factors), expected, rtol=1e-15)
+
+
+# --- the order of rows ----------------------------------------------------------------------------
+
+
+def as_llama_cpp_stores(rows: NDArray[np.int64], heads: int) -> NDArray[np.int64]:
+    """The permutation of its converter: the halves of each head are interleaved."""
+    return rows.reshape(heads, 2, len(rows) // heads // 2).swapaxes(1, 2).reshape(-1)
+
+
+@given(heads=st.integers(1, 40), half=st.integers(1, 64))
+def test_row_order_undoes_the_interleaving(heads: int, half: int) -> None:
+    rows = np.arange(heads * half * 2)
+    order = head_row_order(RopeLayout.PAIRS, heads, 2 * half, 2 * half)
+    assert order is not None
+    np.testing.assert_array_equal(as_llama_cpp_stores(rows, heads)[order], rows)
+
+
+@given(heads=st.integers(1, 8), head_dim=st.integers(2, 64), data=st.data())
+def test_row_order_moves_rotated_rows_within_their_head(
+    heads: int, head_dim: int, data: st.DataObject
+) -> None:
+    rotated = 2 * data.draw(st.integers(1, head_dim // 2))
+    order = head_row_order(RopeLayout.PAIRS, heads, head_dim, rotated)
+    assert order is not None
+    by_head = order.reshape(heads, head_dim)
+    start = np.arange(heads)[:, None] * head_dim
+    np.testing.assert_array_equal(
+        np.sort(by_head) - start, np.tile(np.arange(head_dim), (heads, 1))
+    )
+    np.testing.assert_array_equal(
+        by_head[:, rotated:] - start, np.tile(np.arange(rotated, head_dim), (heads, 1))
+    )
+
+
+def test_rows_in_halves_stay_where_they_are() -> None:
+    assert head_row_order(RopeLayout.HALVES, 4, 16, 16) is None
