@@ -37,7 +37,7 @@ def llama_spec(checkpoint: Checkpoint) -> DecoderSpec:
         num_layers=metadata.size("block_count"),
         vocab_size=_vocab_size(checkpoint),
         context_length=metadata.size("context_length", largest=LARGEST_CONTEXT),
-        norm_epsilon=metadata.number("attention.layer_norm_rms_epsilon", 1e-5),
+        norm_epsilon=metadata.number("attention.layer_norm_rms_epsilon"),
         attention=_attention(checkpoint, metadata, hidden),
         tied_embeddings="output.weight" not in checkpoint.tensors,
     )

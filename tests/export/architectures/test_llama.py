@@ -114,7 +114,7 @@ NUMBERS = ("attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scaling.f
     "key",
     [
         *("block_count", "context_length", "embedding_length", "feed_forward_length"),
-        "attention.head_count",
+        *("attention.head_count", "attention.layer_norm_rms_epsilon"),
     ],
 )
 def test_a_missing_key_is_named(key: str) -> None:
