@@ -2,8 +2,9 @@
 
 MatMulNBits takes 4-bit codes with an integer zero point, and the 4-bit types of GGUF fit it up to
 one thing: Q4_1 and Q4_K subtract a *real* minimum from each block. Rounding that to an integer
-zero point ruins a model, so each block keeps the rest as an ``offset`` of at most half a step.
-`mrs.export.quantization.offset_columns` says where the offsets go.
+zero point ruins a model, so each block keeps the rest as an ``offset``. That is at most half a
+step, but in a block that lies above or below zero as a whole: there it takes what the zero point
+cannot reach. `mrs.export.quantization.offset_columns` says where the offsets go.
 """
 
 from __future__ import annotations

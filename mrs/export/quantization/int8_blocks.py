@@ -12,6 +12,8 @@ from mrs.export.quantization.dequantize import dequantize
 
 BLOCK_SIZE = 32
 SYMMETRIC_ZERO_POINT = 128
+# The reciprocal of a smaller one overflows.
+_SMALLEST_STEP = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,16 @@ def to_int8_blocks(rows: NDArray[np.uint8], dtype: str) -> Int8Blocks:
 
 
 def quantize_blocks(values: NDArray[np.float32]) -> Int8Blocks:
-    """Round float32 ``[rows, columns]`` to an asymmetric 8-bit grid per block that contains 0."""
+    """Round float32 ``[rows, columns]`` to an asymmetric 8-bit grid per block that contains 0.
+
+    A block that spans less than 3e-36 becomes zeros.
+    """
     blocks = values.reshape(values.shape[0], -1, BLOCK_SIZE)
     low = np.minimum(blocks.min(axis=-1), 0)
     high = np.maximum(blocks.max(axis=-1), 0)
-    scales = ((high - low) / np.float32(255)).astype(np.float32)
+    # Divided one by one: the difference of two large values may overflow.
+    scales = high / np.float32(255) - low / np.float32(255)
+    scales[scales < _SMALLEST_STEP] = 0
     inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
     zero_points = np.rint(-low * inverse)
     codes = np.rint(blocks * inverse[..., None]) + zero_points[..., None]

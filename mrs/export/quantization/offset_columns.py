@@ -8,8 +8,8 @@ where ``blocksum`` adds up each block of 32 activations. The second product is a
 too, so the sums are appended to ``x`` as columns and the offsets to ``Q``, and one MatMulNBits
 computes both. Four bits would be coarse for an offset. So the sums are appended several times:
 the first copy holds the offset on a coarse grid, the last what that left over on a grid 15 times
-finer, and those between nothing. An offset, at most half a step ``s`` of its block, is then off
-by at most ``s / 450`` where all blocks of a row have equal steps.
+finer, and those between nothing. An offset is then off by at most a 225th of the largest offset
+that shares a block of columns with it: where that is half a step ``s``, by ``s / 450``.
 
 A block of columns has one scale, so first and last copy must not meet in a block. That decides
 the number of copies: two where the number of sums is a multiple of 32, three for most others.
@@ -28,6 +28,8 @@ from mrs.export.quantization.int4_blocks import BLOCK_SIZE
 MOST_COPIES = 4
 _ZERO_POINT = 8
 _LARGEST_CODE = 15
+# The reciprocal of a smaller one overflows.
+_SMALLEST_STEP = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,6 @@ def _encode_level(
         largest = np.abs(values[:, block_of == block]).max(axis=1)
         scales[:, block] = largest / np.float32(_LARGEST_CODE / 2)
     steps = scales[:, block_of]
-    inverse = np.divide(1, steps, out=np.zeros_like(steps), where=steps > 0)
+    inverse = np.divide(1, steps, out=np.zeros_like(steps), where=steps >= _SMALLEST_STEP)
     codes = np.clip(np.rint(values * inverse) + _ZERO_POINT, 0, _LARGEST_CODE)
     return codes.astype(np.uint8), values - (codes - _ZERO_POINT).astype(np.float32) * steps

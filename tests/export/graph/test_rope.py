@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -61,6 +61,7 @@ def as_llama_cpp_stores(rows: NDArray[np.int64], heads: int) -> NDArray[np.int64
     return rows.reshape(heads, 2, len(rows) // heads // 2).swapaxes(1, 2).reshape(-1)
 
 
+@settings(max_examples=80, deadline=None)
 @given(heads=st.integers(1, 40), half=st.integers(1, 64))
 def test_row_order_undoes_the_interleaving(heads: int, half: int) -> None:
     rows = np.arange(heads * half * 2)
@@ -69,6 +70,7 @@ def test_row_order_undoes_the_interleaving(heads: int, half: int) -> None:
     np.testing.assert_array_equal(as_llama_cpp_stores(rows, heads)[order], rows)
 
 
+@settings(max_examples=80, deadline=None)
 @given(heads=st.integers(1, 8), head_dim=st.integers(2, 64), data=st.data())
 def test_row_order_moves_rotated_rows_within_their_head(
     heads: int, head_dim: int, data: st.DataObject
