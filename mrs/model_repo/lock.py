@@ -64,7 +64,7 @@ class ModelFacts(_Frozen):
         num_kv_heads: heads of each cache.
         head_dim: size of one cached head.
         bos_token_id: begin-of-sequence id, or None.
-        eos_token_ids: ids that end generation, in ascending order.
+        eos_token_ids: ids that end generation; the vocabulary's own comes first.
         add_bos: whether an encoded prompt starts with the BOS token when a template adds none.
     """
 

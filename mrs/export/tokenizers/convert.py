@@ -154,7 +154,10 @@ def _wrong_type(key: str, expected: str) -> CorruptCheckpointError:
 def _eos_token_ids(
     vocabulary: _Vocabulary, tokens: list[str], template: str | None
 ) -> tuple[int, ...]:
-    ids = {vocabulary.token_id(key, len(tokens)) for key in _END_IDS} - {None}
+    """The vocabulary's own end first, the others after it in ascending order."""
+    named = [vocabulary.token_id(key, len(tokens)) for key in _END_IDS]
     spoken = {token for token in END_OF_TURN_TOKENS if template and token in template}
-    ids.update(index for index, token in enumerate(tokens) if token in spoken)
-    return tuple(sorted(index for index in ids if index is not None))
+    others = {index for index, token in enumerate(tokens) if token in spoken}
+    others.update(index for index in named if index is not None)
+    first = [named[0]] if named[0] is not None else []
+    return (*first, *sorted(others.difference(first)))

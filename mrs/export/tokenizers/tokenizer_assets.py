@@ -13,7 +13,7 @@ class TokenizerAssets:
         tokenizer_json: a file for the ``tokenizers`` library; equal input gives equal bytes.
         chat_template: Jinja source as the checkpoint has it, or None.
         bos_token_id: begin-of-sequence id, or None.
-        eos_token_ids: ids that end generation, in ascending order.
+        eos_token_ids: ids that end generation; the vocabulary's own comes first.
         add_bos: whether an encoded prompt starts with the BOS token when a template adds none.
         vocab_size: number of tokens; ids are ``0..vocab_size-1``.
     """

@@ -35,7 +35,7 @@ def test_the_template_is_taken_as_it_is() -> None:
 
 def test_all_end_ids_of_the_metadata_end_generation() -> None:
     assets = convert(eos_token_id=5, eot_token_id=9, eom_token_id=3)
-    assert assets.eos_token_ids == (3, 5, 9)
+    assert assets.eos_token_ids == (5, 3, 9)
 
 
 def test_an_end_of_turn_token_ends_generation_if_the_template_speaks_of_it() -> None:
