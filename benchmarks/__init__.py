@@ -1,0 +1,1 @@
+"""Measurements, run by hand: against peers, in turns, medians and ratios."""
