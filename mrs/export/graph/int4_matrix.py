@@ -81,21 +81,21 @@ def store_int4(builder: GraphBuilder, name: str, parts: Sequence[RowSource]) -> 
     rows, columns = sum(part.rows for part in parts), parts[0].columns
     sums = columns // BLOCK_SIZE
     copies = copies_of_sums(sums) if any(has_offsets(part.dtype) for part in parts) else 0
-    blocks = sums + -(-copies * sums // BLOCK_SIZE)
+    blocks_per_row = sums + -(-copies * sums // BLOCK_SIZE)
     # A fifth of the codes in size, so they can wait until the codes are written.
     scales: list[NDArray[np.float32]] = []
     zero_points: list[NDArray[np.uint8]] = []
 
     def codes() -> Iterator[NDArray[np.uint8]]:
         for part in parts:
-            for chunk in part.chunks():
-                unpacked = _extend(to_int4_blocks(chunk, part.dtype), copies)
-                scales.append(unpacked.scales)
-                zero_points.append(pack_nibbles(unpacked.zero_points))
-                yield pack_nibbles(unpacked.codes)
+            for unpacked in part.block_chunks(to_int4_blocks):
+                blocks = _extend(unpacked, copies)
+                scales.append(blocks.scales)
+                zero_points.append(pack_nibbles(blocks.zero_points))
+                yield pack_nibbles(blocks.codes)
 
-    stored = builder.weights.append(codes(), rows * blocks * BLOCK_SIZE // 2)
-    shape = (rows, blocks, BLOCK_SIZE // 2)
+    stored = builder.weights.append(codes(), rows * blocks_per_row * BLOCK_SIZE // 2)
+    shape = (rows, blocks_per_row, BLOCK_SIZE // 2)
     matrix = Int4Matrix(
         codes=builder.stored(stored, f"{name}.codes", ir.DataType.UINT8, shape),
         scales=builder.weight(f"{name}.scales", np.concatenate(scales)),

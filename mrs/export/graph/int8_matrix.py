@@ -63,8 +63,7 @@ def store_int8(builder: GraphBuilder, name: str, parts: Sequence[RowSource]) -> 
 
     def codes() -> Iterator[NDArray[np.uint8]]:
         for part in parts:
-            for chunk in part.chunks():
-                blocks = int8_blocks.to_int8_blocks(chunk, part.dtype)
+            for blocks in part.block_chunks(int8_blocks.to_int8_blocks):
                 scales.append(blocks.scales)
                 zero_points.append(blocks.zero_points)
                 yield blocks.codes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,18 @@ from mrs.export.quantization.dequantize import check_readable, dequantize
 
 # Work per chunk, in weights: bounds the float32 copy of a chunk to a few megabytes.
 _CHUNK_WEIGHTS = 1 << 20
+
+_HINT = "Download the model again, or convert it with a current converter."
+
+
+class Blocks(Protocol):
+    """Rows in a block format."""
+
+    def is_finite(self) -> bool:
+        """Whether every value that the blocks stand for is a finite number."""
+
+
+AnyBlocks = TypeVar("AnyBlocks", bound=Blocks)
 
 
 @dataclass(frozen=True)
@@ -48,9 +61,31 @@ class RowSource:
                 yield whole[self.order[start:stop]]
 
     def float_chunks(self) -> Iterator[NDArray[np.float32]]:
-        """Dequantized values, ``[some rows, columns]`` at a time, in the graph's order."""
+        """Dequantized values, ``[some rows, columns]`` at a time, in the graph's order.
+
+        Raises:
+            CorruptCheckpointError: one is NaN or infinite.
+        """
         for chunk in self.chunks():
-            yield dequantize(chunk, self.dtype)
+            yield _finite_values(chunk, self.dtype, self.name)
+
+    def block_chunks(
+        self, to_blocks: Callable[[NDArray[np.uint8], str], AnyBlocks]
+    ) -> Iterator[AnyBlocks]:
+        """Some rows at a time in a block format, in the graph's order.
+
+        Args:
+            to_blocks: takes stored bytes ``[rows, bytes_per_row]`` and their type.
+
+        Raises:
+            CorruptCheckpointError: a value is NaN or infinite.
+        """
+        for chunk in self.chunks():
+            with np.errstate(all="ignore"):
+                blocks = to_blocks(chunk, self.dtype)
+            if not blocks.is_finite():
+                raise _not_finite(self.name)
+            yield blocks
 
 
 def matrix(checkpoint: Checkpoint, name: str, shape: tuple[int, int]) -> RowSource:
@@ -68,11 +103,23 @@ def vector(checkpoint: Checkpoint, name: str, length: int) -> NDArray[np.float32
     """A 1-D tensor that must exist with this length, dequantized.
 
     Raises:
-        CorruptCheckpointError: it is missing, or has another shape.
+        CorruptCheckpointError: it is missing, has another shape, or holds NaN or infinity.
         UnsupportedTensorTypeError: its storage type cannot be read.
     """
     dtype = _check(checkpoint, name, (length,))
-    return dequantize(checkpoint.read_rows(name, 0, 1), dtype).reshape(length)
+    return _finite_values(checkpoint.read_rows(name, 0, 1), dtype, name).reshape(length)
+
+
+def _finite_values(rows: NDArray[np.uint8], dtype: str, name: str) -> NDArray[np.float32]:
+    with np.errstate(all="ignore"):
+        values = dequantize(rows, dtype)
+    if not np.isfinite(values).all():
+        raise _not_finite(name)
+    return values
+
+
+def _not_finite(name: str) -> CorruptCheckpointError:
+    return CorruptCheckpointError(f"The tensor {name!r} holds NaN or infinity.", hint=_HINT)
 
 
 def _check(checkpoint: Checkpoint, name: str, shape: tuple[int, ...]) -> str:
@@ -81,12 +128,12 @@ def _check(checkpoint: Checkpoint, name: str, shape: tuple[int, ...]) -> str:
     if info is None:
         raise CorruptCheckpointError(
             f"The checkpoint lacks the tensor {name!r}.",
-            hint="Download the model again, or convert it with a current converter.",
+            hint=_HINT,
         )
     if info.shape != shape:
         raise CorruptCheckpointError(
             f"The tensor {name!r} has shape {list(info.shape)}; its metadata says {list(shape)}.",
-            hint="Download the model again, or convert it with a current converter.",
+            hint=_HINT,
         )
     check_readable(name, info.dtype)
     return info.dtype

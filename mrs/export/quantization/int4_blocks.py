@@ -35,6 +35,10 @@ class Int4Blocks:
     zero_points: NDArray[np.uint8]
     offsets: NDArray[np.float32]
 
+    def is_finite(self) -> bool:
+        """Whether every value is a finite number."""
+        return bool(np.isfinite(self.scales).all() and np.isfinite(self.offsets).all())
+
     def dequantize(self) -> NDArray[np.float32]:
         """The float32 values that the blocks stand for, ``[rows, blocks * BLOCK_SIZE]``."""
         centred = self.codes.astype(np.float32) - self.zero_points[..., None]

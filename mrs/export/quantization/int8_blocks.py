@@ -30,6 +30,10 @@ class Int8Blocks:
     scales: NDArray[np.float32]
     zero_points: NDArray[np.uint8]
 
+    def is_finite(self) -> bool:
+        """Whether every value is a finite number."""
+        return bool(np.isfinite(self.scales).all())
+
     def dequantize(self) -> NDArray[np.float32]:
         """The float32 values that the blocks stand for, ``[rows, columns]``."""
         blocks = self.codes.reshape(*self.scales.shape, BLOCK_SIZE).astype(np.float32)
@@ -65,7 +69,7 @@ def to_int8_blocks(rows: NDArray[np.uint8], dtype: str) -> Int8Blocks:
 def quantize_blocks(values: NDArray[np.float32]) -> Int8Blocks:
     """Round float32 ``[rows, columns]`` to an asymmetric 8-bit grid per block that contains 0.
 
-    A block that spans less than 3e-36 becomes zeros.
+    A block that spans less than 3e-36 becomes zeros; one with NaN or infinity gets such a scale.
     """
     blocks = values.reshape(values.shape[0], -1, BLOCK_SIZE)
     low = np.minimum(blocks.min(axis=-1), 0)
