@@ -28,6 +28,7 @@ def build_decoder(
     Raises:
         CorruptCheckpointError: a tensor is missing or has another shape.
         UnsupportedTensorTypeError: a tensor's storage type cannot be read.
+        UnsupportedArchitectureError: there are tensors that the decoder has no use for.
     """
     return _DecoderGraph(spec, weights).build(on_layer)
 
@@ -52,6 +53,7 @@ class _DecoderGraph:
         hidden = embedding.gather(self._weights.builder, ids, "embedding")
         hidden = self._layers(hidden, shared, on_layer)
         logits = self._logits(hidden, indices, embedding)
+        self._weights.refuse_unused()
         return self._weights.builder.model(
             self._spec.architecture, self._inputs, [logits, *self._presents], producer="mrs"
         )

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from mrs.errors import UnsupportedArchitectureError
 from mrs.export.checkpoints.checkpoint import Checkpoint
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.row_source import RowSource, matrix, vector
@@ -57,6 +58,23 @@ class Weights:
         source_type = self.checkpoint.tensors[name].dtype
         self.records[name] = TensorRecord(source_type=source_type, stored_as=stored_as, exact=True)
         return values
+
+    def refuse_unused(self) -> None:
+        """Refuse a checkpoint with tensors that the graph did not take.
+
+        They belong to a variant of the family, whose model would be exported as another one.
+
+        Raises:
+            UnsupportedArchitectureError: naming the first of them.
+        """
+        unused = sorted(self.checkpoint.tensors.keys() - self.records.keys())
+        if unused:
+            others = f" and {len(unused) - 1} more" if len(unused) > 1 else ""
+            raise UnsupportedArchitectureError(
+                f"The {self.checkpoint.architecture} decoder of mrs has no use for the tensor "
+                f"{unused[0]!r:.80}{others}.",
+                hint="Export a model of a supported family, without additions to it.",
+            )
 
     def _bias(self, part: RowSource) -> NDArray[np.float32]:
         """A part's bias, in the order of its rows; zeros where it has none."""
