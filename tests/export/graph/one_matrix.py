@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.row_source import RowSource
-from mrs.export.graph.stored_matrix import Stored, StoredMatrix
+from mrs.export.graph.stored_matrix import Stored
 from mrs.export.graph.weight_file import WeightFile
 from mrs.model_repo.lock import TensorRecord
 from tests.export.gguf_files import StoredTensor, TensorItem, dequantize
@@ -21,6 +21,7 @@ from tests.export.memory_checkpoint import MemoryCheckpoint
 
 Floats = NDArray[np.float32]
 Store = Callable[[GraphBuilder, str, Sequence[RowSource]], Stored]
+Make = Callable[[GraphBuilder, ir.Value], ir.Value]
 
 
 @dataclass(frozen=True)
@@ -57,19 +58,21 @@ def values(parts: Sequence[Part]) -> Floats:
 def multiply(folder: Path, store: Store, parts: Sequence[Part], x: Floats) -> Floats:
     """``x @ matrix.T`` as ONNX Runtime computes it."""
 
-    def apply(matrix: StoredMatrix, builder: GraphBuilder, given: ir.Value) -> ir.Value:
+    def make(builder: GraphBuilder, given: ir.Value) -> ir.Value:
+        matrix, _ = store(builder, "w", row_sources(parts))
         return matrix.multiply(builder, given, "y", rank=x.ndim)
 
-    return _run(folder, store, parts, x, ir.DataType.FLOAT, apply)
+    return run(folder, make, x)
 
 
 def gather(folder: Path, store: Store, parts: Sequence[Part], ids: NDArray[np.int64]) -> Floats:
     """The rows at ``ids`` as ONNX Runtime looks them up."""
 
-    def apply(matrix: StoredMatrix, builder: GraphBuilder, given: ir.Value) -> ir.Value:
+    def make(builder: GraphBuilder, given: ir.Value) -> ir.Value:
+        matrix, _ = store(builder, "w", row_sources(parts))
         return matrix.gather(builder, given, "y")
 
-    return _run(folder, store, parts, ids, ir.DataType.INT64, apply)
+    return run(folder, make, ids)
 
 
 def records(folder: Path, store: Store, parts: Sequence[Part]) -> list[TensorRecord]:
@@ -79,20 +82,13 @@ def records(folder: Path, store: Store, parts: Sequence[Part]) -> list[TensorRec
     return [described[f"part{i}"] for i in range(len(parts))]
 
 
-def _run(
-    folder: Path,
-    store: Store,
-    parts: Sequence[Part],
-    given: NDArray[np.generic],
-    dtype: ir.DataType,
-    apply: Callable[[StoredMatrix, GraphBuilder, ir.Value], ir.Value],
-) -> Floats:
+def run(folder: Path, make: Make, given: NDArray[np.generic]) -> Floats:
+    """The output of a graph whose one input is ``given``; only its last dimension is fixed."""
     shape = ir.Shape([f"d{axis}" for axis in range(given.ndim - 1)] + [given.shape[-1]])
-    x = ir.Value(name="x", shape=shape, type=ir.TensorType(dtype))
+    x = ir.Value(name="x", shape=shape, type=ir.TensorType(ir.DataType.from_numpy(given.dtype)))
     with WeightFile(folder / "model.onnx.data") as weight_file:
         builder = GraphBuilder(weight_file)
-        matrix, _ = store(builder, "w", row_sources(parts))
-        y = apply(matrix, builder, x)
+        y = make(builder, x)
         y.type = ir.TensorType(ir.DataType.FLOAT)
         model = builder.model("one_matrix", [x], [y], producer="test")
     ir.save(model, folder / "model.onnx")

@@ -79,6 +79,11 @@ def test_onnx_runtime_sees_the_same_shapes(tmp_path: Path, quant: str) -> None:
     assert {output.name: output.shape for output in session.get_outputs()} == stated
 
 
+@pytest.mark.parametrize("quant", QUANTS)
+def test_onnx_finds_nothing_wrong(tmp_path: Path, quant: str) -> None:
+    onnx.checker.check_model(build(tiny_llama(), tmp_path, quant).path, full_check=True)
+
+
 # --- the file -------------------------------------------------------------------------------------
 
 
