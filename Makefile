@@ -4,35 +4,42 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test check lint types layers bench clean
+.PHONY: help install demo test check lint types layers clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
+# Made again when the dependencies change. The stamp comes last: what was cut short starts over.
 $(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cpu,export,test,dev]'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "mrs needs Python 3.11 or newer, and $(PYTHON) is not: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "Making $(VENV) and installing mrs with its dependencies: a minute or two, once."
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "$(PYTHON) -m venv failed; Debian and Ubuntu have it in the package python3-venv." >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cpu,export,test,dev]' || { \
+	  echo "pip could not install the dependencies, see above. Once the package index can be" >&2; \
+	  echo "reached ($(BIN)/python -m pip config list shows which one), run make again." >&2; exit 1; }
 	@touch $@
 
-install: $(STAMP) ## Make the virtual environment and install mrs with all its extras.
+install: $(STAMP) ## Make .venv and install mrs into it with all its extras.
 
 demo: $(STAMP) ## Export a real model, serve it, ask it a question.
-	$(BIN)/python -m benchmarks.demo
+	@$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## Run all tests.
 	$(BIN)/python -m pytest
 
 check: lint types layers test ## Everything that CI runs.
 
-lint: $(STAMP) ## Style.
+lint: $(STAMP) ## Style: ruff.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP) ## mypy --strict.
+types: $(STAMP) ## Types: mypy --strict.
 	$(BIN)/mypy
 
-layers: $(STAMP) ## Import rules between the layers.
+layers: $(STAMP) ## Imports between the layers: import-linter.
 	$(BIN)/lint-imports --no-cache
 
-clean: ## Remove the virtual environment and caches.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
+clean: ## Remove .venv and all caches.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
