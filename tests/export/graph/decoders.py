@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
+import onnxruntime
+from numpy.typing import NDArray
 
 from mrs.export.architectures.registry import decoder_spec
 from mrs.export.graph.builder import GraphBuilder
@@ -66,3 +69,22 @@ def value_infos(values: Any) -> list[tuple[str, int, list[int | str]]]:
         )
         for value in values
     ]
+
+
+def logits(path: Path, tokens: Sequence[int]) -> NDArray[np.float32]:
+    """Logits ``[tokens, vocabulary]`` of every position, computed in one step."""
+    session = onnxruntime.InferenceSession(path)
+    count = len(tokens)
+    feeds: dict[str, NDArray[Any]] = {
+        "input_ids": np.array([tokens], dtype=np.int64),
+        "query_seqlens": np.array([count], dtype=np.int32),
+        "seqlens_k": np.array([count - 1], dtype=np.int32),
+        "total_sequence_length": np.array(count, dtype=np.int32),
+        "logits_indices": np.arange(count, dtype=np.int64),
+    }
+    for cache in session.get_inputs():
+        if cache.name.startswith("past_key_values."):
+            shape = (1, cache.shape[1], count, cache.shape[3])
+            feeds[cache.name] = np.zeros(shape, dtype=np.float32)
+    found: NDArray[np.float32] = session.run(["logits"], feeds)[0]
+    return found

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mrs.errors import CorruptCheckpointError
 from mrs.export.architectures.registry import decoder_spec
 from mrs.export.graph.attention import rope_weights
 from tests.export.gguf_files import LlamaSize
-from tests.export.graph.decoders import building, tiny_llama
+from tests.export.graph.decoders import build, building, logits, tiny_llama
+from tests.export.memory_checkpoint import MemoryCheckpoint
 
 
 def test_no_rotary_table_is_written_for_a_head_size_that_no_tensor_has(tmp_path: Path) -> None:
@@ -47,3 +50,43 @@ def test_tables_span_the_context(tmp_path: Path) -> None:
     with building(checkpoint, tmp_path, "fp32") as weights:
         tables = rope_weights(weights, decoder_spec(checkpoint))
     assert [list(table.shape or ()) for table in tables] == [[200, 8], [200, 8]]
+
+
+# --- one rotation told in two ways ----------------------------------------------------------------
+
+BASE = 10000.0
+NEVER = 1e30  # A frequency divided by this turns nothing.
+HEAD_OF_32 = LlamaSize(layers=1, heads=2, kv_heads=1)
+
+
+def rotated(folder: Path, factors: NDArray[np.float64] | None, **header: float) -> NDArray[Any]:
+    """Logits of 40 tokens with these frequency factors and ``llama.rope.*`` keys."""
+    folder.mkdir()
+    checkpoint = tiny_llama(HEAD_OF_32)
+    keys = {f"llama.rope.{key.replace('__', '.')}": value for key, value in header.items()}
+    stored = dict(checkpoint.stored)
+    if factors is not None:
+        stored["rope_freqs.weight"] = factors.astype(np.float32)
+    changed = MemoryCheckpoint(stored, {**checkpoint.metadata, **keys})
+    return logits(build(changed, folder).path, range(100, 140))
+
+
+def test_rotating_half_of_a_head_is_rotating_all_of_it_with_half_of_the_pairs_at_rest(
+    tmp_path: Path,
+) -> None:
+    pairs = np.arange(8)
+    wanted, given = BASE ** (-2 * pairs / 16), BASE ** (-2 * pairs / 32)
+    factors = np.concatenate([given / wanted, np.full(8, NEVER)])
+    whole = rotated(tmp_path / "whole", factors, dimension_count=32)
+    half = rotated(tmp_path / "half", None, dimension_count=16)
+    plain = rotated(tmp_path / "plain", None)
+    np.testing.assert_allclose(half, whole, rtol=0, atol=2e-5)
+    assert np.abs(half - plain).max() > 0.01
+
+
+def test_linear_scaling_divides_every_frequency(tmp_path: Path) -> None:
+    divided = rotated(tmp_path / "divided", np.full(16, 4.0))
+    scaled = rotated(tmp_path / "scaled", None, scaling__factor=4.0)
+    plain = rotated(tmp_path / "plain", None)
+    np.testing.assert_allclose(scaled, divided, rtol=0, atol=2e-5)
+    assert np.abs(scaled - plain).max() > 0.01
