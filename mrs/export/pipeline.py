@@ -35,7 +35,7 @@ from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.version import ModelVersion
 
 # Whatever changes the bytes of an artifact is an input of it.
-_TOOLS = ("gguf", "numpy", "onnx-ir", "tokenizers")
+_TOOLS = ("gguf", "numpy", "onnx", "onnx-ir", "protobuf", "tokenizers")
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,21 @@ class _Plan:
 def _plan(checkpoint: Checkpoint, progress: Progress) -> _Plan:
     with progress.phase("Read checkpoint"):
         spec = decoder_spec(checkpoint)
+        _check_vocabulary_size(checkpoint, spec)
         assets = convert_tokenizer(checkpoint)
-    if assets.vocab_size > spec.vocab_size:
+    if assets.chat_template is not None:
+        ChatTemplate(assets.chat_template).try_out()
+    return _Plan(checkpoint, spec, assets)
+
+
+def _check_vocabulary_size(checkpoint: Checkpoint, spec: DecoderSpec) -> None:
+    """Before it is converted, which takes memory in proportion: rows of the embedding are real."""
+    tokens = checkpoint.metadata.get("tokenizer.ggml.tokens")
+    if isinstance(tokens, list) and len(tokens) > spec.vocab_size:
         raise CorruptCheckpointError(
-            f"The vocabulary has {assets.vocab_size} tokens, the embedding only "
-            f"{spec.vocab_size} rows.",
+            f"The vocabulary has {len(tokens)} tokens, the embedding only {spec.vocab_size} rows.",
             hint="Convert the model again with a current converter.",
         )
-    if assets.chat_template is not None:
-        ChatTemplate(assets.chat_template)
-    return _Plan(checkpoint, spec, assets)
 
 
 def _write_model(

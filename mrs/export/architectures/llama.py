@@ -21,13 +21,18 @@ def llama_spec(checkpoint: Checkpoint) -> DecoderSpec:
 
     Raises:
         CorruptCheckpointError: metadata is missing or contradicts itself.
-        UnsupportedArchitectureError: it is a variant that is not exported (experts, YaRN).
+        UnsupportedArchitectureError: a variant that is not exported (experts, YaRN, encoders).
     """
     metadata = ArchitectureMetadata(checkpoint)
     if experts := metadata.optional_size("expert_count"):
         raise UnsupportedArchitectureError(
             f"This llama checkpoint has {experts} experts; mixtures of experts are not supported.",
             hint="Export a dense model.",
+        )
+    if checkpoint.metadata.get(f"{checkpoint.architecture}.attention.causal") is False:
+        raise UnsupportedArchitectureError(
+            "This llama checkpoint attends in both directions; only causal models are supported.",
+            hint="Export a model that generates text.",
         )
     hidden = metadata.size("embedding_length")
     return DecoderSpec(

@@ -57,7 +57,7 @@ def rope_weights(weights: Weights, spec: DecoderSpec) -> tuple[ir.Value, ir.Valu
 
     def table(name: str, wave: Wave) -> ir.Value:
         chunks = rope_table(wave, frequencies, spec.context_length)
-        stored = weights.builder.weights.append(chunks, 4 * shape[0] * shape[1])
+        stored = weights.builder.weight_file.append(chunks, 4 * shape[0] * shape[1])
         return weights.builder.stored(stored, name, ir.DataType.FLOAT, shape)
 
     return table("rope.cos", np.cos), table("rope.sin", np.sin)

@@ -21,13 +21,14 @@ class GraphBuilder:
     """A graph under construction, whose large initializers go straight to a weight file.
 
     Args:
-        weights: where `weight` writes.
+        weight_file: where `weight` writes.
     """
 
-    def __init__(self, weights: WeightFile) -> None:
-        self.weights = weights
+    def __init__(self, weight_file: WeightFile) -> None:
+        self.weight_file = weight_file
         self._nodes: list[ir.Node] = []
         self._initializers: dict[str, ir.Value] = {}
+        self._constants: dict[str, NDArray[Any]] = {}
 
     def op(
         self,
@@ -60,19 +61,27 @@ class GraphBuilder:
         return self.op(op_type, inputs, name, attributes, domain=CONTRIB_DOMAIN, outputs=outputs)
 
     def constant(self, name: str, value: NDArray[Any]) -> ir.Value:
-        """A small initializer kept inside the graph file; the same name is made only once."""
+        """A small initializer kept inside the graph file; asked for again, it is shared.
+
+        Raises:
+            ValueError: the name is taken by something else.
+        """
+        known = self._constants.get(name)
+        if known is not None and np.array_equal(known, value):
+            return self._initializers[name]
+        self._constants[name] = value
         return self._initializer(ir.tensor(value, name=name), value.shape)
 
     def weight(self, name: str, value: NDArray[Any]) -> ir.Value:
         """An initializer that is in memory, written to the weight file."""
-        stored = self.weights.append([value], value.nbytes)
+        stored = self.weight_file.append([value], value.nbytes)
         return self.stored(stored, name, ir.DataType.from_numpy(value.dtype), value.shape)
 
     def stored(
         self, stored: StoredTensor, name: str, dtype: ir.DataType, shape: tuple[int, ...]
     ) -> ir.Value:
         """An initializer over bytes that are in the weight file already."""
-        return self._initializer(self.weights.tensor(stored, name, dtype, shape), shape)
+        return self._initializer(self.weight_file.tensor(stored, name, dtype, shape), shape)
 
     def model(
         self, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], producer: str
@@ -90,15 +99,15 @@ class GraphBuilder:
 
     def _initializer(self, tensor: ir.TensorProtocol, shape: tuple[int, ...]) -> ir.Value:
         name = str(tensor.name)
-        value = self._initializers.get(name)
-        if value is None:
-            value = ir.Value(
-                name=name,
-                shape=ir.Shape(shape),
-                type=ir.TensorType(tensor.dtype),
-                const_value=tensor,
-            )
-            self._initializers[name] = value
+        if name in self._initializers:
+            raise ValueError(f"the graph has an initializer {name!r} already")
+        value = ir.Value(
+            name=name,
+            shape=ir.Shape(shape),
+            type=ir.TensorType(tensor.dtype),
+            const_value=tensor,
+        )
+        self._initializers[name] = value
         return value
 
 

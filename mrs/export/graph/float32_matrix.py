@@ -32,7 +32,7 @@ def store_float32(builder: GraphBuilder, name: str, parts: Sequence[RowSource]) 
     """Write the parts, dequantized, as one float32 matrix."""
     shape = (sum(part.rows for part in parts), parts[0].columns)
     chunks = (chunk for part in parts for chunk in part.float_chunks())
-    stored = builder.weights.append(chunks, 4 * shape[0] * shape[1])
+    stored = builder.weight_file.append(chunks, 4 * shape[0] * shape[1])
     values = builder.stored(stored, name, ir.DataType.FLOAT, shape)
     return Float32Matrix(values), {
         part.name: TensorRecord(source_type=part.dtype, stored_as="float32", exact=True)

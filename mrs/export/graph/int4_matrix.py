@@ -71,16 +71,23 @@ class Int4Matrix:
 
 def can_store_int4(parts: Sequence[RowSource]) -> bool:
     """Whether all parts have 4-bit codes, and are wide enough for what their offsets cost."""
-    return all(is_int4(part.dtype) for part in parts) and (
-        copies_of_sums(parts[0].columns // BLOCK_SIZE) <= MOST_COPIES
-    )
+    if not all(is_int4(part.dtype) for part in parts):
+        return False
+    return _copies(parts) <= MOST_COPIES
+
+
+def _copies(parts: Sequence[RowSource]) -> int:
+    """How often the block sums are needed: not at all where no part has offsets."""
+    if not any(has_offsets(part.dtype) for part in parts):
+        return 0
+    return copies_of_sums(parts[0].columns // BLOCK_SIZE)
 
 
 def store_int4(builder: GraphBuilder, name: str, parts: Sequence[RowSource]) -> Stored:
     """Write the parts, which `can_store_int4`, as one matrix of 4-bit blocks."""
     rows, columns = sum(part.rows for part in parts), parts[0].columns
     sums = columns // BLOCK_SIZE
-    copies = copies_of_sums(sums) if any(has_offsets(part.dtype) for part in parts) else 0
+    copies = _copies(parts)
     blocks_per_row = sums + -(-copies * sums // BLOCK_SIZE)
     # A fifth of the codes in size, so they can wait until the codes are written.
     scales: list[NDArray[np.float32]] = []
@@ -94,7 +101,7 @@ def store_int4(builder: GraphBuilder, name: str, parts: Sequence[RowSource]) -> 
                 zero_points.append(pack_nibbles(blocks.zero_points))
                 yield pack_nibbles(blocks.codes)
 
-    stored = builder.weights.append(codes(), rows * blocks_per_row * BLOCK_SIZE // 2)
+    stored = builder.weight_file.append(codes(), rows * blocks_per_row * BLOCK_SIZE // 2)
     shape = (rows, blocks_per_row, BLOCK_SIZE // 2)
     matrix = Int4Matrix(
         codes=builder.stored(stored, f"{name}.codes", ir.DataType.UINT8, shape),

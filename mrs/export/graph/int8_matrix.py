@@ -69,7 +69,7 @@ def store_int8(builder: GraphBuilder, name: str, parts: Sequence[RowSource]) -> 
                 yield blocks.codes
 
     matrix = Int8Matrix(
-        codes=builder.weights.append(codes(), rows * columns),
+        codes=builder.weight_file.append(codes(), rows * columns),
         scales=builder.weight(f"{name}.scales", np.concatenate(scales)),
         zero_points=_zero_points(builder, name, np.concatenate(zero_points)),
         name=name,

@@ -193,6 +193,12 @@ def test_experts_are_refused() -> None:
         spec({"expert_count": 8})
 
 
+def test_an_encoder_is_refused() -> None:
+    assert spec({"attention.causal": True}) == spec()
+    with pytest.raises(UnsupportedArchitectureError, match="in both directions"):
+        spec({"attention.causal": False})
+
+
 @pytest.mark.parametrize("scaling", ["yarn", "longrope", "dynamic"])
 def test_other_scalings_are_refused(scaling: str) -> None:
     with pytest.raises(

@@ -29,7 +29,7 @@ def test_no_rotary_table_is_written_for_a_head_size_that_no_tensor_has(tmp_path:
     with building(hostile, tmp_path, "fp32") as weights:
         with pytest.raises(CorruptCheckpointError, match=r"'blk\.0\.attn_k\.weight' has shape"):
             rope_weights(weights, decoder_spec(hostile))
-        assert weights.builder.weights.size == 0
+        assert weights.builder.weight_file.size == 0
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, np.nan])
