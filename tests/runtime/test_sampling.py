@@ -47,9 +47,7 @@ def test_choices_of_one_request_draw_from_different_streams() -> None:
 
 def test_without_a_seed_answers_differ() -> None:
     values = logits(3)
-    answers = {
-        tuple(Sampler(SamplingParams()).sample(values) for _ in range(20)) for _ in range(3)
-    }
+    answers = {tuple(Sampler(SamplingParams()).sample(values) for _ in range(20)) for _ in range(3)}
     assert len(answers) == 3
 
 
