@@ -72,6 +72,20 @@ class ChatTemplate:
         with _described_failures(), render_budget(MAX_STEPS):
             return _joined(self._template.generate(names))
 
+    def try_out(self) -> None:
+        """Render one turn of a user, to learn of a template that no request could use.
+
+        A refusal in the template's own words is no failure: it may ask for other messages.
+
+        Raises:
+            ChatTemplateError: it fails, or does more work than it may.
+        """
+        try:
+            self.render([{"role": "user", "content": "Hello!"}])
+        except ChatTemplateError as error:
+            if not isinstance(error.__cause__, RefusalError):
+                raise
+
 
 def _compile(source: str) -> Template:
     if len(source) > MAX_SOURCE_CHARACTERS:

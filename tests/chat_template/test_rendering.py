@@ -31,6 +31,17 @@ def test_a_refusal_is_the_templates_own_sentence() -> None:
     assert caught.value.message == "Roles must alternate: user is at 2"
 
 
+def test_a_template_that_no_request_could_use_is_told_by_a_trial() -> None:
+    for source in ("{{ nobody.name }}", "{{ messages.__class__ }}", "{{ 'a' * 10**9 }}"):
+        with pytest.raises(ChatTemplateError):
+            ChatTemplate(source).try_out()
+
+
+def test_a_trial_accepts_a_template_that_asks_for_other_messages() -> None:
+    wants_system = "{% if messages[0].role != 'system' %}{{ raise_exception('No.') }}{% endif %}"
+    ChatTemplate(wants_system).try_out()
+
+
 def test_a_failure_names_its_line() -> None:
     with pytest.raises(ChatTemplateError, match=r"in line 3: division by zero\.$"):
         ChatTemplate("a\nb\n{{ 1 / 0 }}").render([])
