@@ -40,9 +40,16 @@ class Sampler:
         self._random = None if self._greedy else np.random.Generator(np.random.Philox(key=key))
 
     def sample(self, logits: NDArray[np.float32]) -> int:
-        """The next token, from float32 logits ``[vocab]``."""
+        """The next token, from float32 logits ``[vocab]``.
+
+        Raises:
+            FloatingPointError: the largest logit is infinite, or some are NaN.
+        """
+        likeliest = int(logits.argmax())  # The first NaN, if there is one.
+        if not np.isfinite(logits[likeliest]):
+            raise FloatingPointError(f"the logit of token {likeliest} is {logits[likeliest]}")
         if self._random is None:
-            return int(logits.argmax())
+            return likeliest
         uniform = self._random.random()
         scaled = logits / np.float32(self._params.temperature)
         k, p = self._params.top_k, self._params.top_p

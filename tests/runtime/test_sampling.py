@@ -97,6 +97,36 @@ def test_draws_follow_the_filtered_softmax(params: SamplingParams) -> None:
     assert stats.chisquare(observed, wanted).pvalue > 1e-4
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        SamplingParams(temperature=0.0),
+        SamplingParams(seed=1),
+        SamplingParams(seed=1, top_k=5),
+        SamplingParams(seed=1, top_p=0.5),
+    ],
+)
+@pytest.mark.parametrize("spoilt", [{7: np.nan}, {7: np.inf}, {7: -np.nan, 8: np.inf}])
+def test_no_token_is_drawn_from_what_is_no_number(
+    params: SamplingParams, spoilt: dict[int, float]
+) -> None:
+    values = logits(3)
+    for token, value in spoilt.items():
+        values[token] = value
+    with pytest.raises(FloatingPointError, match="the logit of token 7 is"):
+        Sampler(params).sample(values)
+
+
+def test_a_vocabulary_without_any_likely_token_is_an_error() -> None:
+    with pytest.raises(FloatingPointError):
+        Sampler(SamplingParams()).sample(np.full(100, -np.inf, np.float32))
+
+
+def test_an_impossible_token_is_never_drawn() -> None:
+    values = np.array([-np.inf, 0.0, -np.inf], np.float32)
+    assert {Sampler(SamplingParams(seed=seed)).sample(values) for seed in range(20)} == {1}
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 2000), st.integers(1, 2000))
 def test_top_k_equals_a_full_sort(seed: int, size: int, k: int) -> None:
