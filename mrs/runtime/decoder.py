@@ -35,7 +35,7 @@ class Decoder:
         self._bindings: dict[tuple[int, int], _Binding] = {}
 
     def run(self, step: Step) -> NDArray[np.float32]:
-        """Compute a step.
+        """Compute a step, whose moves have been carried out.
 
         Returns:
             logits float32 ``[rows that draw, vocab]``, in row order; a view that the next call
@@ -44,8 +44,6 @@ class Decoder:
         Raises:
             RuntimeError: ONNX Runtime failed.
         """
-        for move in step.moves:
-            self._cache.move(move.source, move.target, move.length)
         key = (step.first_slot, len(step.rows))
         binding = self._bindings.get(key)
         if binding is None:

@@ -7,33 +7,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
-from collections.abc import Sequence as Collection
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.errors import (
-    ContextLengthExceededError,
-    EngineError,
-    InvalidValueError,
-    ShuttingDownError,
-)
+from mrs.errors import EngineError, ShuttingDownError
+from mrs.runtime.admission import EngineModel, check_request
 from mrs.runtime.answer import Answer
-from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.generation import (
     EngineStats,
     FinishReason,
     GenerationDelta,
     GenerationRequest,
+    SamplingParams,
 )
 from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.sampling import Sampler
-from mrs.runtime.scheduler import Scheduler, Step
+from mrs.runtime.scheduler import Row, Scheduler, Step
 from mrs.runtime.sequence import Sequence
+from mrs.runtime.ticket import Choice, Published, Ticket
 
 _log = logging.getLogger(__name__)
 
@@ -42,62 +36,14 @@ class StepRunner(Protocol):
     """Computes a step; `mrs.runtime.decoder.Decoder`, or a stand-in in tests."""
 
     def run(self, step: Step) -> NDArray[np.float32]:
-        """Logits ``[rows that draw, vocab]``."""
-
-
-@dataclass(eq=False)
-class Ticket:
-    """One admitted request: its choices, and the ones that still run.
-
-    Attributes:
-        sequences: one per choice.
-        listener: opaque to the engine; comes back with every delta.
-    """
-
-    sequences: tuple[Sequence, ...]
-    listener: object
-    cancelled: bool = False
-
-
-Published = list[tuple[Ticket, GenerationDelta]]
-
-
-@dataclass(eq=False)
-class _Running:
-    ticket: Ticket
-    sampler: Sampler
-    answer: Answer
-
-
-@dataclass(frozen=True)
-class EngineModel:
-    """What the engine must know of the model.
-
-    Attributes:
-        vocab_size: width of the logits.
-        eos_token_ids: ids that end an answer.
-        max_length: most tokens of prompt and answer together.
-        new_detokenizer: makes a fresh detokenizer.
-    """
-
-    vocab_size: int
-    eos_token_ids: frozenset[int]
-    max_length: int
-    new_detokenizer: Callable[[], Detokenizer]
-
-
-@dataclass
-class _Inbox:
-    """Commands for the engine thread, under one lock."""
-
-    submitted: deque[Ticket] = field(default_factory=deque)
-    cancelled: deque[Ticket] = field(default_factory=deque)
-    stopping: bool = False
-    draining: bool = False
+        """Logits ``[rows that draw, vocab]``; the step's moves have been carried out."""
 
 
 class Engine:
     """Continuous batching over one model.
+
+    The scheduler, and who runs, are touched by any thread, under one lock; runner, cache, samplers
+    and answers by the engine thread alone, outside of it.
 
     Args:
         model: what to know of the model.
@@ -120,11 +66,12 @@ class Engine:
         self._cache = cache
         self._scheduler = scheduler
         self._publish = publish
-        self._running: dict[Sequence, _Running] = {}
-        self._inbox = _Inbox()
-        self._wake = threading.Condition()
+        self._choices: dict[Sequence, Choice] = {}
+        self._given_up: set[Ticket] = set()
+        self._changed = threading.Condition()
+        self._warm = self._draining = self._stopping = False
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._loop, name="mrs-engine", daemon=True)
-        self._ready = threading.Event()
         self._generated = 0
         self._prefilled = 0
 
@@ -135,233 +82,224 @@ class Engine:
         self._thread.start()
 
     def wait_ready(self, timeout: float | None = None) -> bool:
-        """Block until the warm-up token is out; False if the time ran out first."""
-        return self._ready.wait(timeout)
+        """Block until the warm-up token is out; False if there will be none or time ran out."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._warm or self._stopping, timeout)
+            return self._warm and not self._stopping
 
     @property
     def ready(self) -> bool:
         """The warm-up token is out, the thread runs, and new requests are taken."""
-        return self._ready.is_set() and self.alive and not self._inbox.draining
+        return self._warm and self.alive and not (self._draining or self._stopping)
 
     @property
     def alive(self) -> bool:
         """The engine thread runs."""
         return self._thread.is_alive()
 
+    @property
+    def failure(self) -> Exception | None:
+        """What the engine thread died of, if it did."""
+        return self._failure
+
     def submit(self, request: GenerationRequest, listener: object = None) -> Ticket:
-        """Admit a request.
+        """Admit a request; before `start`, it waits for that.
 
         Raises:
             ContextLengthExceededError: it can never fit.
-            InvalidValueError: a token id is outside the vocabulary, or the prompt is empty.
+            InvalidValueError: a token id is outside the vocabulary, the prompt is empty, or a
+                number is outside what it may be.
             QueueFullError: the waiting queue is at its bound.
             ShuttingDownError: the engine drains or has stopped.
         """
         check_request(request, self._model)
-        sequences = tuple(self._sequence(request, index) for index in range(request.n))
-        ticket = Ticket(sequences, listener)
-        with self._wake:
-            if self._inbox.draining or self._inbox.stopping or not self.alive:
-                raise ShuttingDownError(
-                    "The server is shutting down.", hint="Send the request to another server."
-                )
-            pending = sum(len(waiting.sequences) for waiting in self._inbox.submitted)
-            self._scheduler.check_room(pending + request.n, len(request.prompt_ids) * request.n)
-            self._inbox.submitted.append(ticket)
-            self._wake.notify()
+        self._check_room(request)  # Here already: a full engine prepares nothing.
+        ticket = Ticket(listener)
+        # All that may fail is made here: the caller hears of it, and the engine thread is safe.
+        choices = [self._choice(ticket, request, index) for index in range(request.n)]
+        with self._changed:
+            self._check_room(request)
+            for choice in choices:
+                ticket.sequences.append(choice.sequence)
+                self._choices[choice.sequence] = choice
+                self._scheduler.add(choice.sequence)
+            self._changed.notify_all()
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
         """Give a request up; its slots are free by the next step. Idempotent."""
-        with self._wake:
-            if not ticket.cancelled:
-                ticket.cancelled = True
-                self._inbox.cancelled.append(ticket)
-                self._wake.notify()
+        with self._changed:
+            if not self._stopping:
+                self._given_up.add(ticket)
 
     def drain(self) -> None:
         """Take no new requests; those admitted go on."""
-        with self._wake:
-            self._inbox.draining = True
+        with self._changed:
+            self._draining = True
 
     def stop(self, timeout: float = 10.0) -> None:
         """End the thread after the step it is in; what still runs ends as cancelled."""
-        with self._wake:
-            self._inbox.stopping = True
-            self._wake.notify()
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
     def stats(self) -> EngineStats:
         """Numbers of this moment."""
-        holders = self._scheduler.running
-        tokens = sum(sequence.num_computed for sequence in holders)
-        return EngineStats(
-            running=len(holders),
-            waiting=self._scheduler.waiting,
-            slots=self._scheduler.config.max_seqs,
-            kv_bytes=tokens * self._cache.shape.bytes_per_token,
-            generated_tokens=self._generated,
-            prefilled_tokens=self._prefilled,
-        )
+        with self._changed:
+            holders = self._scheduler.running
+            tokens = sum(sequence.num_computed for sequence in holders)
+            return EngineStats(
+                running=len(holders),
+                waiting=self._scheduler.waiting,
+                slots=self._scheduler.config.max_seqs,
+                kv_bytes=tokens * self._cache.shape.bytes_per_token,
+                generated_tokens=self._generated,
+                prefilled_tokens=self._prefilled,
+            )
+
+    def _check_room(self, request: GenerationRequest) -> None:
+        with self._changed:
+            if self._failure is not None:
+                raise ShuttingDownError("The engine has failed and takes no more requests.")
+            if self._draining or self._stopping:
+                raise ShuttingDownError(
+                    "The server is shutting down.", hint="Send the request to another server."
+                )
+            self._scheduler.check_room(request.n, len(request.prompt_ids))
+
+    def _choice(self, ticket: Ticket, request: GenerationRequest, index: int) -> Choice:
+        sequence = Sequence(request.prompt_ids, request.sampling, index, self._model.max_length)
+        answer = Answer(sequence, self._model.new_detokenizer(), self._model.eos_token_ids)
+        return Choice(ticket, sequence, Sampler(request.sampling, index), answer)
 
     # --- the engine thread ----------------------------------------------------------------------
 
     def _loop(self) -> None:
         try:
             self._warm_up()
-            self._ready.set()
             while self._take_commands():
-                step = self._scheduler.schedule()
+                with self._changed:
+                    step = self._scheduler.schedule()
                 if step is not None:
-                    self._publish(self._run(step))
-        except Exception:
-            _log.exception("the engine thread died")
+                    self._carry_out(step)
+        except Exception as error:
+            self._failure = error
         finally:
             self._abandon()
 
+    def _warm_up(self) -> None:
+        """Produce one token: the first request then meets a model that works and is in memory."""
+        sequence = Sequence((0,), SamplingParams(), index=0, max_length=1)
+        logits = self._runner.run(Step(0, (Row(sequence, past=0, new=1, draws=True),)))
+        if not np.isfinite(logits).all():
+            raise FloatingPointError("the model's logits are not finite")
+        self._cache.release(0)
+        with self._changed:
+            self._warm = True
+            self._changed.notify_all()
+
     def _take_commands(self) -> bool:
         """Wait until there is something to do; False when the engine must stop."""
-        with self._wake:
-            inbox = self._inbox
-            while not (
-                inbox.submitted or inbox.cancelled or inbox.stopping or self._scheduler.has_work
-            ):
-                self._check_idle()
-                self._wake.wait()
-            submitted, inbox.submitted = inbox.submitted, deque()
-            cancelled, inbox.cancelled = inbox.cancelled, deque()
-            stopping = inbox.stopping
-            for ticket in submitted:
-                self._admit(ticket)
-        self._end_cancelled(cancelled)
-        return not stopping
+        with self._changed:
+            while not (self._stopping or self._scheduler.has_work):
+                if self._choices:
+                    raise RuntimeError("the engine is idle, but not all sequences have ended")
+                self._changed.wait()
+            given_up, self._given_up = self._given_up, set()
+            sequences = [sequence for ticket in given_up for sequence in ticket.sequences]
+            left = [sequence for sequence in sequences if sequence in self._choices]
+        self._tell([self._end(sequence, FinishReason.CANCELLED) for sequence in left])
+        return not self._stopping
 
-    def _admit(self, ticket: Ticket) -> None:
-        for sequence in ticket.sequences:
-            detokenizer = self._model.new_detokenizer()
-            self._running[sequence] = _Running(
-                ticket,
-                Sampler(sequence.sampling, sequence.index),
-                Answer(sequence, detokenizer, self._model.eos_token_ids),
-            )
-            self._scheduler.add(sequence)
-
-    def _end_cancelled(self, tickets: Collection[Ticket]) -> None:
+    def _carry_out(self, step: Step) -> None:
+        # Here and not in the runner: a step that fails must not lose the cache of others.
+        for move in step.moves:
+            self._cache.move(move.source, move.target, move.length)
         published: Published = []
-        for ticket in tickets:
-            for sequence in ticket.sequences:
-                if not sequence.is_finished:
-                    published.append(self._end(sequence, FinishReason.CANCELLED))
-        if published:
-            self._publish(published)
+        try:
+            self._compute(step, published)
+        finally:
+            self._tell(published)
 
-    def _run(self, step: Step) -> Published:
+    def _compute(self, step: Step, published: Published) -> None:
         try:
             logits = self._runner.run(step)
         except Exception as error:
-            _log.exception("a step over %d sequences failed", len(step.rows))
-            return self._fail(step, error)
-        published: Published = []
+            _log.exception("A step over %d sequences failed.", len(list(step.active)))
+            for row in step.active:
+                published.append(self._end(row.sequence, FinishReason.ERROR, error))
+            return
         drawn = iter(logits)
         for row in step.active:
-            sequence = row.sequence
-            sequence.num_computed += row.new
-            if sequence.num_computed <= len(sequence.prompt_ids):
+            row.sequence.num_computed += row.new
+            if row.sequence.num_computed <= len(row.sequence.prompt_ids):
                 self._prefilled += row.new
             if row.draws:
-                published.append(self._draw(sequence, next(drawn)))
-        return published
+                published.append(self._draw(row.sequence, next(drawn)))
 
     def _draw(
         self, sequence: Sequence, logits: NDArray[np.float32]
     ) -> tuple[Ticket, GenerationDelta]:
         """Draw a sequence's next token; whatever goes wrong here is its own."""
-        running = self._running[sequence]
+        choice = self._choices[sequence]
         try:
-            delta = running.answer.add(running.sampler.sample(logits))
+            delta = choice.answer.add(choice.sampler.sample(logits))
         except Exception as error:
-            _log.exception("drawing a token failed")
+            _log.exception("Drawing a token failed.")
             return self._end(sequence, FinishReason.ERROR, error)
         self._generated += 1
         if sequence.is_finished:
             self._forget(sequence)
-        return running.ticket, delta
-
-    def _fail(self, step: Step, error: Exception) -> Published:
-        return [self._end(row.sequence, FinishReason.ERROR, error) for row in list(step.active)]
+        return choice.ticket, delta
 
     def _end(
         self, sequence: Sequence, reason: FinishReason, cause: Exception | None = None
     ) -> tuple[Ticket, GenerationDelta]:
         """End a sequence from outside its own answer."""
-        sequence.finish_reason = reason
-        ticket = self._running[sequence].ticket
-        self._forget(sequence)
         error = None
         if cause is not None:
             error = EngineError("The model failed on this request.", hint="Try it again.")
             error.__cause__ = cause
-        return ticket, GenerationDelta(sequence.index, "", (), reason, error)
+        return self._forget(sequence).end(reason, error)
 
-    def _forget(self, sequence: Sequence) -> None:
-        del self._running[sequence]
-        slot = self._scheduler.remove(sequence)
-        # A slot that is taken over at once is simply overwritten.
-        if slot is not None and not self._scheduler.waiting:
-            self._cache.release(slot)
-
-    def _check_idle(self) -> None:
-        if self._running or self._scheduler.running:
-            raise RuntimeError("the engine is idle but sequences hold slots")
-
-    def _warm_up(self) -> None:
-        """Produce one token: the first request then meets a model that works and is in memory."""
-        sequence = self._sequence(GenerationRequest(prompt_ids=(0,)), 0)
-        self._scheduler.add(sequence)
-        step = self._scheduler.schedule()
-        assert step is not None
-        logits = self._runner.run(step)
-        if not np.isfinite(logits).all():
-            raise RuntimeError("the model's logits are not finite")
-        slot = self._scheduler.remove(sequence)
+    def _forget(self, sequence: Sequence) -> Choice:
+        with self._changed:
+            slot = self._scheduler.remove(sequence)
+        # Another sequence may have the slot by now, but nothing in it before the next step.
         if slot is not None:
             self._cache.release(slot)
+        with self._changed:
+            return self._choices.pop(sequence)
+
+    def _tell(self, published: Published) -> None:
+        """Publish; what the callback cannot take is lost to its own requests alone."""
+        if not published:
+            return
+        try:
+            self._publish(published)
+        except Exception:
+            _log.exception("The results of a step could not be handed on.")
+            for ticket, _ in published:
+                self.cancel(ticket)
 
     def _abandon(self) -> None:
-        """The thread ends: everything that was admitted must hear of it."""
-        with self._wake:
-            self._inbox.stopping = True
-            for ticket in self._inbox.submitted:
-                self._admit(ticket)
-            self._inbox.submitted.clear()
-        ended = [self._end(sequence, FinishReason.CANCELLED) for sequence in list(self._running)]
-        if ended:
-            self._publish(ended)
+        """The thread ends: everything that was admitted hears of it.
 
-    def _sequence(self, request: GenerationRequest, index: int) -> Sequence:
-        return Sequence(request.prompt_ids, request.sampling, index, self._model.max_length)
-
-
-def check_request(request: GenerationRequest, model: EngineModel) -> None:
-    """Refuse what could only fail later.
-
-    Raises:
-        ContextLengthExceededError: prompt plus requested tokens exceed the model's length.
-        InvalidValueError: a token id is outside the vocabulary, or the prompt is empty.
-    """
-    prompt = request.prompt_ids
-    if not prompt:
-        raise InvalidValueError("The prompt is empty.", hint="Send some text.")
-    if min(prompt) < 0 or max(prompt) >= model.vocab_size:
-        raise InvalidValueError(
-            f"The prompt holds a token id outside 0..{model.vocab_size - 1}.",
-            hint="Encode the text with the model's own tokenizer.",
-        )
-    wanted = request.sampling.max_tokens or 1
-    if len(prompt) + wanted > model.max_length:
-        raise ContextLengthExceededError(
-            f"This model's context holds {model.max_length} tokens; the request needs "
-            f"{len(prompt) + wanted}: {len(prompt)} in the prompt and {wanted} in the answer.",
-            hint="Shorten the messages or lower max_tokens.",
-        )
+        Neither scheduler nor cache is relied on: it may be they that have failed.
+        """
+        with self._changed:
+            self._stopping = True
+            left = list(self._choices.values())
+            self._choices.clear()
+            self._scheduler = Scheduler(self._scheduler.config)
+            self._changed.notify_all()
+        if self._failure is None:
+            self._tell([choice.end(FinishReason.CANCELLED) for choice in left])
+            return
+        error = EngineError("The engine failed.", hint="Start it again.")
+        error.__cause__ = self._failure
+        self._tell([choice.end(FinishReason.ERROR, error) for choice in left])
+        if self._warm:
+            _log.critical("The engine thread died.", exc_info=self._failure)

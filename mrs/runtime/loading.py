@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ModelLoadError, UsageError
 from mrs.model_repo.version import ModelVersion
+from mrs.runtime.admission import EngineModel
 from mrs.runtime.async_engine import AsyncEngine
 from mrs.runtime.cpu import usable_cpus
 from mrs.runtime.decoder import Decoder
 from mrs.runtime.detokenizer import Detokenizer
-from mrs.runtime.engine import Engine, EngineModel, Published
+from mrs.runtime.engine import Engine
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
 from mrs.runtime.prompt_encoder import PromptEncoder
 from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.session_pool import SessionKey, SessionPool
+from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
 
 DEFAULT_MAX_SEQS = 16

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mrs.errors import QueueFullError
+from mrs.errors import InvalidValueError, QueueFullError
 from mrs.runtime.sequence import Sequence
 
 
@@ -82,6 +82,8 @@ class Step:
 class Scheduler:
     """First come, first served admission into slots; prefill and decode steps take turns.
 
+    Nobody waits while a slot is free. Not thread-safe.
+
     Args:
         config: bounds.
     """
@@ -89,7 +91,6 @@ class Scheduler:
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config
         self._waiting: deque[Sequence] = deque()
-        # Kept beside the queue because other threads ask for it while the queue changes.
         self._waiting_tokens = 0
         self._slots: list[Sequence | None] = [None] * config.max_seqs
         self._prefilled_last = False
@@ -109,38 +110,53 @@ class Scheduler:
         """Some sequence is running or waiting."""
         return bool(self._waiting) or any(self._slots)
 
-    def check_room(self, count: int, tokens: int) -> None:
-        """Refuse ``count`` more sequences of ``tokens`` prompt tokens beyond the queue's bounds.
+    def check_room(self, count: int, prompt_tokens: int) -> None:
+        """Refuse ``count`` more sequences of ``prompt_tokens`` each beyond the queue's bounds.
 
-        Sequences that find a free slot at once do not count against the queue.
+        Sequences that find a free slot do not count against the queue. An empty queue takes a
+        prompt of any length.
 
         Raises:
+            InvalidValueError: so many would not even fit an idle engine.
             QueueFullError: the queue is at its bound.
         """
-        free = self._slots.count(None)
-        if self.waiting + count - free > self.config.max_waiting:
+        bounds = self.config
+        if count > bounds.max_seqs + bounds.max_waiting:
+            raise InvalidValueError(
+                f"{count} choices are asked for; {bounds.max_seqs + bounds.max_waiting} can run "
+                "or wait at once.",
+                hint="Ask for fewer.",
+                param="n",
+            )
+        added = max(0, count - self._slots.count(None))
+        if added and self.waiting + added > bounds.max_waiting:
             raise QueueFullError(
-                f"{self.waiting} requests are waiting; the queue holds {self.config.max_waiting}.",
+                f"{self.waiting} requests are waiting; the queue holds {bounds.max_waiting}.",
                 hint="Try again later, or start the server with more --max-seqs.",
             )
         queued = self._waiting_tokens
-        if queued and queued + tokens > self.config.max_waiting_tokens:
+        if queued and queued + added * prompt_tokens > bounds.max_waiting_tokens:
             raise QueueFullError(
-                f"{queued} prompt tokens are waiting; the queue holds "
-                f"{self.config.max_waiting_tokens}.",
+                f"{queued} prompt tokens are waiting; the queue holds {bounds.max_waiting_tokens}.",
                 hint="Try again later.",
             )
 
     def add(self, sequence: Sequence) -> None:
-        """Put a sequence at the end of the queue."""
+        """Give a sequence a slot, or put it at the end of the queue."""
         self._waiting.append(sequence)
         self._waiting_tokens += len(sequence.prompt_ids)
+        self._fill_slots()
 
     def remove(self, sequence: Sequence) -> int | None:
-        """Forget a sequence, wherever it is; returns the slot that this leaves free, if any."""
+        """Forget a sequence, wherever it is; its slot goes to the first in the queue.
+
+        Returns:
+            the slot that it had, if any: what the cache holds there is of no use any more.
+        """
         slot, sequence.slot = sequence.slot, None
         if slot is not None:
             self._slots[slot] = None
+            self._fill_slots()
         elif sequence in self._waiting:
             self._waiting.remove(sequence)
             self._waiting_tokens -= len(sequence.prompt_ids)
@@ -148,7 +164,6 @@ class Scheduler:
 
     def schedule(self) -> Step | None:
         """The next step, or None when there is nothing to do."""
-        self._admit()
         moves = tuple(self._compact())
         prefilling = [s for s in self.running if s.is_prefilling]
         decoding = [s for s in self.running if not s.is_prefilling]
@@ -158,7 +173,7 @@ class Scheduler:
         self._prefilled_last = False
         return self._decode_step(moves) if decoding else None
 
-    def _admit(self) -> None:
+    def _fill_slots(self) -> None:
         for slot, holder in enumerate(self._slots):
             if not self._waiting:
                 return

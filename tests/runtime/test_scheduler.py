@@ -142,6 +142,30 @@ def test_the_queue_is_bounded_in_tokens() -> None:
     scheduler.check_room(1, 2)
 
 
+def test_what_leaves_the_queue_makes_room_for_as_many_tokens() -> None:
+    scheduler = Scheduler(SchedulerConfig(max_seqs=1, max_waiting_tokens=10))
+    running, first, second = (sequence(4) for _ in range(3))
+    for one in (running, first, second):
+        scheduler.add(one)
+    scheduler.remove(first)
+    scheduler.check_room(1, 6)
+    with pytest.raises(QueueFullError):
+        scheduler.check_room(1, 7)
+    scheduler.remove(running)
+    scheduler.check_room(1, 100)
+
+
+def test_nobody_waits_while_a_slot_is_free() -> None:
+    scheduler = Scheduler(CONFIG)
+    sequences = [sequence(1) for _ in range(6)]
+    for one in sequences:
+        scheduler.add(one)
+    assert [one.slot for one in sequences] == [0, 1, 2, 3, None, None]
+    assert scheduler.remove(sequences[2]) == 2
+    assert [one.slot for one in sequences] == [0, 1, None, 3, 2, None]
+    assert scheduler.waiting == 1
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 5))
 def test_every_sequence_is_computed_once_in_order_and_ends(seed: int, slots: int) -> None:

@@ -1,0 +1,50 @@
+"""An admitted request, and each of its choices on the way from tokens to text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mrs.runtime.answer import Answer
+from mrs.runtime.generation import FinishReason, GenerationDelta
+from mrs.runtime.sampling import Sampler
+from mrs.runtime.sequence import Sequence
+
+
+@dataclass(eq=False)
+class Ticket:
+    """One admitted request.
+
+    Attributes:
+        listener: opaque to the engine; comes back with every delta.
+        sequences: one per choice.
+    """
+
+    listener: object
+    sequences: list[Sequence] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Choice:
+    """What the engine keeps of a sequence until it ends.
+
+    Attributes:
+        ticket: the request.
+        sequence: its tokens.
+        sampler: draws the next one.
+        answer: makes text of them.
+    """
+
+    ticket: Ticket
+    sequence: Sequence
+    sampler: Sampler
+    answer: Answer
+
+    def end(
+        self, reason: FinishReason, error: Exception | None = None
+    ) -> tuple[Ticket, GenerationDelta]:
+        """End the sequence from outside its own answer; returns its last delta."""
+        self.sequence.finish_reason = reason
+        return self.ticket, GenerationDelta(self.sequence.index, "", (), reason, error)
+
+
+Published = list[tuple[Ticket, GenerationDelta]]
