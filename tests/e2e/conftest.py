@@ -1,4 +1,4 @@
-"""Servers of the real model."""
+"""Servers of the real model, and commands."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mrs.model_repo.version import ModelVersion
+from tests.e2e.command_process import Commands
 from tests.e2e.server_process import ServerProcess
 
 
@@ -20,3 +21,11 @@ def server(
     yield server
     assert server.stop() == 0, log.read_text()
     assert "Traceback" not in log.read_text()
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Runs `mrs` commands, one at a time."""
+    commands = Commands(tmp_path_factory.mktemp("commands"))
+    yield commands
+    commands.close()
