@@ -10,13 +10,14 @@ help: ## Show the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 # Made again when the dependencies change. The stamp comes last: what was cut short starts over.
+# Python compiles what is used when it is used; compiling all of it here would take half a minute.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "mrs needs Python 3.11 or newer, and $(PYTHON) is not: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "Making $(VENV) and installing mrs with its dependencies: a minute or two, once."
 	@$(PYTHON) -m venv $(VENV) || { \
 	  echo "$(PYTHON) -m venv failed; Debian and Ubuntu have it in the package python3-venv." >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cpu,export,test,dev]' || { \
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[cpu,export,test,dev]' || { \
 	  echo "pip could not install the dependencies, see above. Once the package index can be" >&2; \
 	  echo "reached ($(BIN)/python -m pip config list shows which one), run make again." >&2; exit 1; }
 	@touch $@
