@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from mrs.runtime.engine import Engine, Published, Ticket
+from mrs.runtime.engine import Engine
 from mrs.runtime.generation import (
     EngineStats,
     GenerationDelta,
     GenerationRequest,
 )
+from mrs.runtime.ticket import Published, Ticket
 
 
 class AsyncEngine:
     """A `mrs.runtime.generation.GenerationEngine` over an `Engine`.
 
-    `publish` is what the engine must be given as its callback.
+    `publish` is what the engine must be given as its callback. Requests may come from several event
+    loops, one after the other or at once; each hears of its own.
     """
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def attach(self, engine: Engine) -> None:
         """Name the engine whose callback `publish` is."""
@@ -57,33 +58,38 @@ class AsyncEngine:
         Raises:
             RequestError: see `Engine.submit`.
         """
-        self._loop = asyncio.get_running_loop()
         stream = AsyncStream(self.engine, request.n)
         stream.ticket = self.engine.submit(request, stream)
         return stream
 
     def publish(self, published: Published) -> None:
         """Carry a step's deltas to the event loop in one hop; called on the engine thread."""
-        loop = self._loop
-        # Without a loop, or with one that is closing, nobody waits for the deltas any more.
-        if loop is None or loop.is_closed():
-            return
-        try:
-            loop.call_soon_threadsafe(_deliver, published)
-        except RuntimeError:
-            if not loop.is_closed():
-                raise
+        arrivals: dict[asyncio.AbstractEventLoop, Published] = {}
+        for ticket, delta in published:
+            assert isinstance(ticket.listener, AsyncStream)
+            arrivals.setdefault(ticket.listener.loop, []).append((ticket, delta))
+        for loop, arrived in arrivals.items():
+            try:
+                loop.call_soon_threadsafe(_deliver, arrived)
+            except RuntimeError:
+                # A loop that is closed: nobody waits for its answers any more.
+                for ticket, _ in arrived:
+                    self.engine.cancel(ticket)
 
 
 class AsyncStream:
-    """The deltas of one request; a `mrs.runtime.generation.GenerationStream`."""
+    """The deltas of one request; a `mrs.runtime.generation.GenerationStream`.
+
+    Whoever leaves the iteration before its end gives the request up.
+    """
 
     def __init__(self, engine: Engine, choices: int) -> None:
+        self.loop = asyncio.get_running_loop()
         self.ticket: Ticket | None = None
         self._engine = engine
         self._unfinished = choices
         self._arrived: list[GenerationDelta] = []
-        self._waiter: asyncio.Future[None] | None = None
+        self._news = asyncio.Event()
 
     def cancel(self) -> None:
         """Give the request up. Idempotent, thread-safe."""
@@ -93,21 +99,23 @@ class AsyncStream:
     def push(self, delta: GenerationDelta) -> None:
         """Take a delta; on the event loop's thread."""
         self._arrived.append(delta)
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._news.set()
 
     async def __aiter__(self) -> AsyncIterator[tuple[GenerationDelta, ...]]:
         """Iterate over all that has arrived since the last time, until every choice has ended."""
-        while self._unfinished:
-            if not self._arrived:
-                self._waiter = asyncio.get_running_loop().create_future()
-                await self._waiter
-            arrived, self._arrived = tuple(self._arrived), []
-            self._unfinished -= sum(delta.finish_reason is not None for delta in arrived)
-            yield arrived
+        try:
+            while self._unfinished:
+                await self._news.wait()
+                self._news.clear()
+                arrived, self._arrived = tuple(self._arrived), []
+                self._unfinished -= sum(delta.finish_reason is not None for delta in arrived)
+                yield arrived
+        finally:
+            if self._unfinished:
+                self.cancel()
 
 
-def _deliver(published: Published) -> None:
-    for ticket, delta in published:
-        if isinstance(ticket.listener, AsyncStream):
-            ticket.listener.push(delta)
+def _deliver(arrived: Published) -> None:
+    for ticket, delta in arrived:
+        assert isinstance(ticket.listener, AsyncStream)
+        ticket.listener.push(delta)

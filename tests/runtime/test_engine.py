@@ -647,18 +647,15 @@ def test_stopping_ends_what_runs_and_what_waits_as_cancelled() -> None:
         gate = Gate(driver)
         runs, waits = (driver.submit((token,)) for token in (1, 2))
         gate.step()
-        stopping = threading.Thread(target=driver.engine.stop)
-        stopping.start()
-        with driver.engine._changed:
-            assert driver.engine._changed.wait_for(lambda: driver.engine._stopping, TIMEOUT)
+        driver.engine.stop(timeout=0)
+        assert not driver.engine.ready
         gate.open()
-        stopping.join(TIMEOUT)
-        assert not driver.engine.alive
         assert driver.finish(runs)[-1].finish_reason is FinishReason.CANCELLED
         assert driver.finish(waits)[-1].finish_reason is FinishReason.CANCELLED
         with pytest.raises(ShuttingDownError):
             driver.submit((1,))
-        driver.engine.stop()
+        driver.engine.stop(TIMEOUT)
+        assert not driver.engine.alive
     assert driver.engine.failure is None
 
 
