@@ -237,7 +237,9 @@ def test_streams_end_with_an_error_when_the_engine_dies(
     driver.cache.release = fail  # type: ignore[method-assign]
 
     async def main() -> tuple[Deltas, Deltas]:
+        gate = Gate(driver)
         one, other = engine.submit(request(max_tokens=1)), engine.submit(request(max_tokens=60))
+        gate.open()
         deltas = await asyncio.gather(read(one), read(other))
         with pytest.raises(ShuttingDownError):
             engine.submit(request())
