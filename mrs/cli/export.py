@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mrs.cli.export_extra import export_extra_required
 from mrs.cli.options import JsonOption, Quantization, RepoOption, open_repository
-from mrs.errors import RuntimeUnavailableError
 
 if TYPE_CHECKING:
     from mrs.export.pipeline import ExportOutcome
-
-# What the [export] extra installs, by the names of the modules and of the distributions.
-_EXTRA = {"gguf", "ml_dtypes", "onnx", "onnx_ir", "onnx-ir"}
 
 
 def export(
@@ -38,8 +33,8 @@ def export(
     quant: Annotated[
         Quantization,
         typer.Option(
-            help="How weights are stored: q8 (8 bits, blocks of 32), fp32 (4 times the size of "
-            "q8), or auto (what runs best without losing quality).",
+            help="How weights are stored: q8 (at most 8 bits; 4-bit checkpoints keep their codes), "
+            "fp32 (exact, several times the size), or auto (what runs best: today q8).",
         ),
     ] = Quantization.AUTO,
     force: Annotated[
@@ -72,26 +67,12 @@ def export(
     if name is not None:
         check_name(name)  # Before a download, not after it.
     repository = open_repository(repo)
-    with _extra_required():
+    with export_extra_required("`mrs export`"):
         from mrs.export.pipeline import ExportRequest, export_model
 
         request = ExportRequest(source=source, name=name, quant=quant.value, force=force)
         outcome = export_model(request, repository, make_progress(silent=as_json))
     _print_json(outcome) if as_json else _print_outcome(outcome)
-
-
-@contextmanager
-def _extra_required() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in _EXTRA:
-            raise
-        raise RuntimeUnavailableError(
-            f"`mrs export` needs {missing}, which is not installed.",
-            hint="Install what exports need: pip install 'mrs-onnx[export]'",
-        ) from error
 
 
 def _print_outcome(outcome: ExportOutcome) -> None:

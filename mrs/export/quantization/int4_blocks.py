@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mrs.export.quantization.ggml_blocks import float16_at, split_blocks, unpack_nibbles
+
 BLOCK_SIZE = 32
 _LARGEST_CODE = 15
 
@@ -82,20 +84,11 @@ def _with_minimum(
     )
 
 
-def _nibbles(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """ggml order: low nibbles are the first half of a block, high nibbles the second."""
-    return np.concatenate([packed & np.uint8(0x0F), packed >> np.uint8(4)], axis=-1)
-
-
-def _float16(blocks: NDArray[np.uint8], at: int) -> NDArray[np.float32]:
-    return np.ascontiguousarray(blocks[..., at : at + 2]).view("<f2")[..., 0].astype(np.float32)
-
-
 def _unpack_q4_0(rows: NDArray[np.uint8]) -> Int4Blocks:
-    blocks = rows.reshape(rows.shape[0], -1, 18)
-    scales = _float16(blocks, 0)
+    blocks = split_blocks(rows, 18)
+    scales = float16_at(blocks, 0)
     return Int4Blocks(
-        codes=_nibbles(blocks[..., 2:]),
+        codes=unpack_nibbles(blocks[..., 2:]),
         scales=scales,
         zero_points=np.full(scales.shape, 8, dtype=np.uint8),
         offsets=np.zeros_like(scales),
@@ -103,16 +96,18 @@ def _unpack_q4_0(rows: NDArray[np.uint8]) -> Int4Blocks:
 
 
 def _unpack_q4_1(rows: NDArray[np.uint8]) -> Int4Blocks:
-    blocks = rows.reshape(rows.shape[0], -1, 20)
-    return _with_minimum(_nibbles(blocks[..., 4:]), _float16(blocks, 0), -_float16(blocks, 2))
+    blocks = split_blocks(rows, 20)
+    return _with_minimum(
+        unpack_nibbles(blocks[..., 4:]), float16_at(blocks, 0), -float16_at(blocks, 2)
+    )
 
 
 def _unpack_q4_k(rows: NDArray[np.uint8]) -> Int4Blocks:
     """Super-blocks of 256: eight blocks whose scale and minimum are 6-bit factors of two halves."""
-    blocks = rows.reshape(rows.shape[0], -1, 144)
+    blocks = split_blocks(rows, 144)
     scales, minimums = _six_bit_pairs(blocks[..., 4:16])
-    scale = (_float16(blocks, 0)[..., None] * scales).reshape(rows.shape[0], -1)
-    minimum = (_float16(blocks, 2)[..., None] * minimums).reshape(rows.shape[0], -1)
+    scale = (float16_at(blocks, 0)[..., None] * scales).reshape(rows.shape[0], -1)
+    minimum = (float16_at(blocks, 2)[..., None] * minimums).reshape(rows.shape[0], -1)
     packed = blocks[..., 16:].reshape(rows.shape[0], -1, BLOCK_SIZE)
     # Each run of 32 bytes holds two blocks: one in the low nibbles, the next in the high ones.
     codes = np.stack([packed & np.uint8(0x0F), packed >> np.uint8(4)], axis=2)

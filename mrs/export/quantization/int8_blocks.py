@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrs.export.quantization.dequantize import dequantize
+from mrs.export.quantization.ggml_blocks import float16_at, split_blocks, unpack_nibbles
 
 BLOCK_SIZE = 32
 SYMMETRIC_ZERO_POINT = 128
@@ -87,43 +88,30 @@ def quantize_blocks(values: NDArray[np.float32]) -> Int8Blocks:
     )
 
 
-def _symmetric(codes: NDArray[np.uint8], scales: NDArray[np.float16]) -> Int8Blocks:
+def _symmetric(codes: NDArray[np.uint8], scales: NDArray[np.float32]) -> Int8Blocks:
     return Int8Blocks(
         codes=codes.reshape(codes.shape[0], -1),
-        scales=scales.astype(np.float32),
+        scales=scales,
         zero_points=np.full(scales.shape, SYMMETRIC_ZERO_POINT, dtype=np.uint8),
     )
 
 
-def _split(
-    rows: NDArray[np.uint8], block_bytes: int
-) -> tuple[NDArray[np.float16], NDArray[np.uint8]]:
-    """Separate each ggml block into its leading float16 scale and the bytes after it."""
-    blocks = rows.reshape(rows.shape[0], -1, block_bytes)
-    scales = np.ascontiguousarray(blocks[..., :2]).view("<f2")[..., 0]
-    return scales, blocks[..., 2:]
-
-
-def _nibbles(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """ggml order: low nibbles are elements 0-15 of a block, high nibbles are 16-31."""
-    return np.concatenate([packed & 0x0F, packed >> 4], axis=-1)
-
-
 def _repack_q8_0(rows: NDArray[np.uint8]) -> Int8Blocks:
-    scales, codes = _split(rows, 34)
-    return _symmetric(codes ^ np.uint8(0x80), scales)
+    blocks = split_blocks(rows, 34)
+    return _symmetric(blocks[..., 2:] ^ np.uint8(0x80), float16_at(blocks, 0))
 
 
 def _repack_q4_0(rows: NDArray[np.uint8]) -> Int8Blocks:
-    scales, packed = _split(rows, 18)
-    return _symmetric(_nibbles(packed) + np.uint8(SYMMETRIC_ZERO_POINT - 8), scales)
+    blocks = split_blocks(rows, 18)
+    codes = unpack_nibbles(blocks[..., 2:]) + np.uint8(SYMMETRIC_ZERO_POINT - 8)
+    return _symmetric(codes, float16_at(blocks, 0))
 
 
 def _repack_q5_0(rows: NDArray[np.uint8]) -> Int8Blocks:
-    scales, rest = _split(rows, 22)
-    fifth = np.unpackbits(np.ascontiguousarray(rest[..., :4]), axis=-1, bitorder="little")
-    codes = _nibbles(rest[..., 4:]) | (fifth << np.uint8(4))
-    return _symmetric(codes + np.uint8(SYMMETRIC_ZERO_POINT - 16), scales)
+    blocks = split_blocks(rows, 22)
+    fifth = np.unpackbits(np.ascontiguousarray(blocks[..., 2:6]), axis=-1, bitorder="little")
+    codes = unpack_nibbles(blocks[..., 6:]) | (fifth << np.uint8(4))
+    return _symmetric(codes + np.uint8(SYMMETRIC_ZERO_POINT - 16), float16_at(blocks, 0))
 
 
 _EXACT: Mapping[str, Callable[[NDArray[np.uint8]], Int8Blocks]] = {
