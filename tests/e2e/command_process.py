@@ -89,6 +89,7 @@ class Commands:
 
     def are_over(self, within: float) -> bool:
         """Whether all commands that were started have ended, or do so within some seconds."""
+        assert self._process.stdout is not None
         return bool(select.select([self._process.stdout], [], [], within)[0])
 
     def wait(self) -> list[Finished]:
@@ -147,8 +148,9 @@ def _fork(number: int, request: Mapping[str, Any]) -> int:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if request["largest_file"] is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest_file"],) * 2)
-        outputs = [Path(request["scratch"], f"{number}.{which}") for which in ("out", "err")]
-        for descriptor, path in enumerate([os.devnull, *outputs]):
+        scratch = Path(request["scratch"])
+        paths = (Path(os.devnull), scratch / f"{number}.out", scratch / f"{number}.err")
+        for descriptor, path in enumerate(paths):
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), descriptor)
         _run_and_exit(request["commands"][number])
     return child

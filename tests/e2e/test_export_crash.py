@@ -130,7 +130,7 @@ def test_whatever_moment_an_export_is_killed_only_whole_versions_are_listed(
 
 def export_four_times(commands: Commands, source: Path, repo: Path, *options: str) -> list[str]:
     """Four processes at the same time; returns what each wrote to stdout."""
-    command = ["export", source, "--repo", repo, "--name", NAME, *options]
+    command: list[str | Path] = ["export", source, "--repo", repo, "--name", NAME, *options]
     results = commands.at_once([command] * 4)
     assert [result.code for result in results] == [0] * 4, [result.err for result in results]
     return [result.out for result in results]
@@ -177,7 +177,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 40 MB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", folder]
+    command = ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(folder)]
     try:
         mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
     except FileNotFoundError:
@@ -185,7 +185,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if not mounted:
         pytest.skip("mounting is not permitted here")
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_full_disk(commands: Commands, smollm2_gguf: Path, small_disk: Path) -> None:
