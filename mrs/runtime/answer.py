@@ -35,20 +35,17 @@ class Answer:
             return self._finish(FinishReason.STOP, "", token)
         text, stopped = self._stop.push(self._detokenizer.push(token))
         if stopped:
-            sequence.finish_reason = FinishReason.STOP
-            return GenerationDelta(sequence.index, text, (token,), FinishReason.STOP)
+            return self._finish(FinishReason.STOP, text, token)
         if self._is_full():
             return self._finish(FinishReason.LENGTH, text, token)
         return GenerationDelta(sequence.index, text, (token,))
 
     def _finish(self, reason: FinishReason, text: str, token: int) -> GenerationDelta:
-        """End the answer, letting out what was held back."""
+        """End the answer, letting out what was held back; after a stop string that is nothing."""
         tail, stopped = self._stop.push(self._detokenizer.flush())
-        if not stopped:
-            tail += self._stop.flush()
-        reason = FinishReason.STOP if stopped else reason
-        self._sequence.finish_reason = reason
-        return GenerationDelta(self._sequence.index, text + tail, (token,), reason)
+        text += tail + self._stop.flush()
+        self._sequence.finish_reason = reason = FinishReason.STOP if stopped else reason
+        return GenerationDelta(self._sequence.index, text, (token,), reason)
 
     def _is_full(self) -> bool:
         sequence = self._sequence
