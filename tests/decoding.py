@@ -21,9 +21,7 @@ class DirectDecoder:
     """A decoder with one slot; gives the logits of every position that it is shown."""
 
     def __init__(self, graph: Path, facts: ModelFacts, slots: int = 1, capacity: int = 512) -> None:
-        shape = KVCacheShape(
-            facts.num_layers, slots, facts.num_kv_heads, capacity, facts.head_dim
-        )
+        shape = KVCacheShape(facts.num_layers, slots, facts.num_kv_heads, capacity, facts.head_dim)
         self.decoder = Decoder(
             open_session(SessionKey(graph, threads=2)), KVCache(shape), facts.vocab_size
         )
