@@ -38,7 +38,7 @@ def collect(layout: RepositoryLayout) -> GcReport:
     Raises:
         StorageError: something cannot be deleted.
     """
-    if not layout.root.is_dir():
+    if not layout.root.exists():
         return GcReport(0, 0, 0, 0, 0)
     with layout.exclusive():
         trashed = len(_entries(layout.trash))

@@ -13,6 +13,7 @@ Readers take no lock: a version appears and vanishes with one rename.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -91,7 +92,11 @@ class RepositoryLayout:
 
     def _create(self) -> None:
         with storage_errors(self.root):
-            self.root.mkdir(parents=True, exist_ok=True)
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+            except FileExistsError:
+                reason = errno.ENOTDIR
+                raise NotADirectoryError(reason, os.strerror(reason), str(self.root)) from None
 
 
 def make_folder(path: Path) -> None:

@@ -170,12 +170,12 @@ def test_what_is_no_version_is_left_alone(repository: ModelRepository) -> None:
 
 
 def test_a_repository_that_is_a_file_is_an_error_with_its_path(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.touch()
-    with pytest.raises(StorageError, match="file: Not a directory"):
-        ModelRepository(path).versions()
-    with pytest.raises(StorageError, match="file: File exists"):
-        publish(ModelRepository(path))
+    (tmp_path / "models").write_bytes(b"")
+    repository = ModelRepository(tmp_path / "models")
+    for action in (repository.versions, repository.gc, lambda: publish(repository)):
+        with pytest.raises(StorageError, match="models: Not a directory") as caught:
+            action()
+        assert "--repo" in caught.value.hint
 
 
 def test_a_version_is_found_by_its_inputs(repository: ModelRepository) -> None:
