@@ -6,6 +6,7 @@ second session of the same artifact would cost its memory a second time.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,7 +71,8 @@ class SessionPool:
     @property
     def open_keys(self) -> frozenset[SessionKey]:
         """The sessions that are open now."""
-        return frozenset(self._entries)
+        with self._lock:
+            return frozenset(self._entries)
 
     def _acquire(self, key: SessionKey) -> InferenceSession:
         # Opening under the lock: a second caller must wait for the session, not open another.
@@ -111,8 +113,9 @@ def open_session(key: SessionKey) -> InferenceSession:
         )
     except Exception as error:
         # ONNX Runtime raises a dozen unrelated types here; all mean that the artifact is unusable.
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelLoadError(
-            f"ONNX Runtime cannot load {key.graph}: {str(error).splitlines()[0]:.300}",
+            f"ONNX Runtime cannot load {key.graph}: {reason:.300}",
             hint="Check the files with 'mrs models verify', or export the model again.",
         ) from error
     return session
@@ -126,10 +129,14 @@ def _onnxruntime() -> Any:
         raise RuntimeUnavailableError(
             "ONNX Runtime is not installed.", hint=_INSTALL_HINT
         ) from error
-    version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
-    if version < _OLDEST_RUNTIME:
+    if _version(onnxruntime.__version__) < _OLDEST_RUNTIME:
         raise RuntimeUnavailableError(
             f"ONNX Runtime {onnxruntime.__version__} is too old; mrs needs 1.32 or newer.",
             hint="Update it: pip install --upgrade 'mrs-onnx[cpu]'.",
         )
     return onnxruntime
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Major and minor version; ``1.33rc1`` counts as 1.33."""
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
