@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
-_CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_CGROUPS = Path("/sys/fs/cgroup")
+_MEMBERSHIP = Path("/proc/self/cgroup")
 
 
-def usable_cpus(quota_file: Path = _CGROUP_QUOTA) -> int:
-    """Processors in the affinity mask, cut down to the cgroup's CPU quota; at least 1.
+def usable_cpus(cgroups: Path = _CGROUPS, membership: Path = _MEMBERSHIP) -> int:
+    """Processors in the affinity mask, cut down to the CPU quotas of the cgroups; at least 1.
 
     ONNX Runtime looks at neither: with a quota of 2 on a 64-core host it would start 64 threads.
+    Quotas are those of cgroup v2: of the process's own group (a systemd service) and all groups
+    around it (a container).
 
     Args:
-        quota_file: cgroup v2 ``cpu.max``: ``"<quota> <period>"`` in microseconds, or ``"max ..."``.
+        cgroups: where the groups are mounted.
+        membership: which group is this process's, as ``0::/path``.
     """
-    available = len(os.sched_getaffinity(0))
+    limits = [_quota(folder / "cpu.max") for folder in _groups(cgroups, membership)]
+    cpus = [int(limit) for limit in limits if limit is not None]
+    return max(1, min([len(os.sched_getaffinity(0)), *cpus]))
+
+
+def _groups(cgroups: Path, membership: Path) -> Iterator[Path]:
+    yield cgroups
     try:
-        quota, period = quota_file.read_text(encoding="ascii").split()[:2]
-        limit = int(quota) / int(period)
+        lines = membership.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    own = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
+    path = PurePosixPath(own.lstrip("/"))
+    # A path of dots leads out of what is mounted here.
+    if ".." not in path.parts:
+        yield from (cgroups / group for group in (path, *path.parents))
+
+
+def _quota(file: Path) -> float | None:
+    """Processors' worth of time, from ``"<quota> <period>"`` in microseconds or ``"max ..."``."""
+    try:
+        quota, period = file.read_text(encoding="ascii").split()[:2]
+        return int(quota) / int(period)
     except (OSError, ValueError, ZeroDivisionError):
-        return available
-    return max(1, min(available, int(limit)))
+        return None
