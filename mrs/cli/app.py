@@ -17,7 +17,7 @@ from mrs.cli.export import export
 from mrs.cli.models import models_app
 from mrs.cli.run import run
 from mrs.cli.serve import serve
-from mrs.errors import MrsError, UsageError
+from mrs.errors import MrsError, StorageError, UsageError
 
 _EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 1
@@ -79,8 +79,9 @@ def invoke(arguments: Sequence[str]) -> int:
     Errors go to stderr as ``error[code]: message`` and ``help: hint``; with ``--json`` they are
     also the JSON document on stdout. `MRS_DEBUG=1` adds the stack trace.
     """
-    from mrs.cli.console import silence_stdout, tolerate_any_encoding
+    from mrs.cli.console import open_closed_streams, silence_stdout, tolerate_any_encoding
 
+    open_closed_streams()
     tolerate_any_encoding()
     try:
         code = app(args=list(arguments), prog_name="mrs", standalone_mode=False)
@@ -98,7 +99,7 @@ def invoke(arguments: Sequence[str]) -> int:
 
 
 def _report(error: Exception, *, as_json: bool) -> int:
-    from mrs.cli.console import print_error, print_json
+    from mrs.cli.console import print_error, print_json, silence_stdout
 
     if type(error).__name__ == "NoArgsIsHelpError":  # Its message is the help.
         typer.echo(str(error), err=True)
@@ -109,8 +110,12 @@ def _report(error: Exception, *, as_json: bool) -> int:
         traceback.print_exception(error)
     shown, code = _explain(error)
     print_error(shown)
-    if as_json:
-        print_json({"error": shown.as_dict()})
+    try:
+        if as_json:
+            print_json({"error": shown.as_dict()})
+        sys.stdout.flush()
+    except OSError:  # What it cannot take now, it could not take when the interpreter exits.
+        silence_stdout()
     return code
 
 
@@ -125,7 +130,8 @@ def _explain(error: Exception) -> tuple[MrsError, int]:
         from mrs.model_repo.storage import as_storage_error, is_storage_failure
 
         if is_storage_failure(error):
-            storage = as_storage_error(error)
+            named = error.filename is not None
+            storage = as_storage_error(error) if named else _as_stream_error(error)
             return storage, storage.exit_code
     return _as_bug(error), _EXIT_BUG
 
@@ -139,6 +145,14 @@ def _as_usage_error(error: Exception) -> UsageError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "mrs"
     return UsageError(message, hint=f"See `{command} --help`.")
+
+
+def _as_stream_error(error: OSError) -> StorageError:
+    """An error without a path: all files are opened by path, but the standard streams are not."""
+    return StorageError(
+        f"The standard input or output failed: {error.strerror}.",
+        hint="Check where the command reads from and writes to.",
+    )
 
 
 def _as_bug(error: Exception) -> MrsError:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrs.errors import MrsError
@@ -95,6 +96,17 @@ def format_seconds(seconds: float) -> str:
 def plural(count: int, noun: str) -> str:
     """``1 version``, ``2 versions``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def open_closed_streams() -> None:
+    """Put the null device where stdin, stdout or stderr is closed.
+
+    Python has no stream there then, and the next file to be opened would get the stream's number:
+    whatever a library prints would go into it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115
 
 
 def tolerate_any_encoding() -> None:

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -189,6 +190,33 @@ def test_a_reader_that_leaves_is_no_reason_to_complain(arguments: str) -> None:
     result = in_a_process(f"from mrs.cli.app import main; main([{arguments}])", stdout=writing)
     os.close(writing)
     assert (result.returncode, result.stderr) == (1, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        ("'-V'", 6, "error[storage_error]: The standard input or output failed: No space left"),
+        ("'models', 'list', '--json'", 6, "error[storage_error]: The standard input or output"),
+        ("'models', 'show', 'none', '--json'", 5, "error[model_not_found]: "),
+    ],
+)
+def test_a_full_stdout_is_an_error_without_a_stack_trace(
+    arguments: str, code: int, error: str, tmp_path: Path
+) -> None:
+    program = f"from mrs.cli.app import main; main([{arguments}])"
+    with Path("/dev/full").open("w") as full:
+        result = in_a_process(program, stdout=full.fileno(), MRS_MODEL_REPO=str(tmp_path))
+    assert result.returncode == code
+    assert result.stderr.startswith(error)
+    assert len(result.stderr.splitlines()) == 2
+
+
+@pytest.mark.parametrize("stream", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_streams_may_be_closed(stream: str, tmp_path: Path) -> None:
+    command = f'{sys.executable} -m mrs models list --repo "{tmp_path}" {stream}'
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 def test_any_text_can_be_written_in_any_encoding(tmp_path: object) -> None:
