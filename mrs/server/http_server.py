@@ -71,7 +71,8 @@ class HttpServer(uvicorn.Server):
     Args:
         app: the application.
         lifecycle: shared with the application.
-        on_ready: called once, when the server listens and takes requests.
+        on_ready: called once, when the server listens and takes requests. What it raises ends the
+            server and comes out of `run`.
         drain_timeout: seconds.
     """
 
@@ -133,6 +134,13 @@ class HttpServer(uvicorn.Server):
             _listen(bound, self.config.backlog)
         await super().startup(sockets)
         self._announcing = asyncio.ensure_future(self._announce())
+        self._announcing.add_done_callback(self._exit_unless_announced)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close all connections; raises what ``on_ready`` raised, if it did."""
+        await super().shutdown(sockets)
+        if self._announcing is not None and self._announcing.done():
+            self._announcing.result()
 
     async def _announce(self) -> None:
         while not self._lifecycle.ready:
@@ -140,6 +148,10 @@ class HttpServer(uvicorn.Server):
                 return
             await asyncio.sleep(_READY_POLL)
         self._on_ready()
+
+    def _exit_unless_announced(self, announcing: asyncio.Task[None]) -> None:
+        if not announcing.cancelled() and announcing.exception() is not None:
+            self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

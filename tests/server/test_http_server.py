@@ -65,6 +65,19 @@ def test_a_port_that_was_taken_meanwhile_is_named() -> None:
                 server.run([late])
 
 
+def test_a_server_that_cannot_be_announced_ends_with_the_reason() -> None:
+    engine = FakeEngine()
+    lifecycle = Lifecycle(engine)
+
+    def fail() -> None:
+        raise OSError("nowhere to write to")
+
+    with bind("127.0.0.1", 0) as bound:
+        app = create_app(served(engine), ServerSettings(), lifecycle)
+        with pytest.raises(OSError, match="nowhere to write to"):
+            HttpServer(app, lifecycle, on_ready=fail).run([bound])
+
+
 def test_ready_is_announced_when_the_engine_is_warm() -> None:
     engine = FakeEngine()
     engine.ready = False
