@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mrs.cli.console import note
+from mrs.cli.console import note, write_answer
 from mrs.errors import MrsError
 from mrs.runtime.generation import FinishReason, GenerationRequest, SamplingParams
 from mrs.runtime.loading import LoadedModel
@@ -164,7 +164,7 @@ def note_lines(text: str) -> None:
 
 def _answer(chat: Chat, question: str) -> None:
     try:
-        answer = chat.ask(question, _write)
+        answer = chat.ask(question, write_answer)
     except MrsError as error:
         note(f"error[{error.code}]: {error.message} {error.hint}")
         return
@@ -177,8 +177,3 @@ def _answer(chat: Chat, question: str) -> None:
         f"[{answer.completion_tokens} tokens, {answer.tokens_per_second:.0f} tok/s"
         f"{ended.get(answer.finish_reason, '')}]"
     )
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

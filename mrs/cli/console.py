@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import unicodedata
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,28 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def write_answer(text: str) -> None:
+    """Write a piece of a model's answer to stdout at once; a terminal gets no control characters.
+
+    A model could otherwise be made to move the cursor or to set the window title. Files and pipes
+    get the answer as it is.
+    """
+    sys.stdout.write(_harmless(text) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
+
+
+def _harmless(text: str) -> str:
+    """The text with its control characters as escapes, but for line ends and tabs."""
+    return "".join(
+        character.encode("unicode_escape").decode() if _is_control(character) else character
+        for character in text.replace("\r\n", "\n")
+    )
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) == "Cc" and character not in "\n\t"
 
 
 def format_size(size: int) -> str:

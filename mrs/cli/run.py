@@ -65,7 +65,7 @@ def run(
       cat notes.txt | mrs run smollm2-135m-instruct - --system "Summarise the text."
     """
     from mrs.cli.chat import Chat, converse
-    from mrs.cli.console import print_json
+    from mrs.cli.console import print_json, write_answer
     from mrs.errors import UsageError
 
     if as_json and prompt is None:
@@ -85,15 +85,10 @@ def run(
             converse(chat)
             return
         question = sys.stdin.read() if prompt == "-" else prompt
-        answer = chat.ask(question, on_text=None if as_json else _write)
+        answer = chat.ask(question, on_text=None if as_json else write_answer)
         if as_json:
             print_json(answer.as_dict())
         else:
             sys.stdout.write("\n")
     finally:
         loaded.close()
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrs.cli.console import format_seconds, format_size, plural, print_json, printable
+from mrs.cli.console import (
+    format_seconds,
+    format_size,
+    plural,
+    print_json,
+    printable,
+    write_answer,
+)
 
 
 @given(st.text())
@@ -41,3 +50,24 @@ def test_plurals() -> None:
 def test_json_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"é": "\udc80"})
     assert capsys.readouterr().out == '{\n  "\\u00e9": "\\udc80"\n}\n'
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+ANSWER = "one\r\n\ttwo \x1b[2J\x07\x9b \U0001f469\u200d\U0001f4bb \r"
+
+
+def test_an_answer_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", terminal := Terminal())
+    write_answer(ANSWER)
+    expected = "one\n\ttwo \\x1b[2J\\x07\\x9b \U0001f469\u200d\U0001f4bb \\r"
+    assert terminal.getvalue() == expected
+
+
+def test_an_answer_reaches_a_file_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", file := io.StringIO(newline=""))
+    write_answer(ANSWER)
+    assert file.getvalue() == ANSWER
