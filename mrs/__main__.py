@@ -1,5 +1,5 @@
 """``python -m mrs`` is ``mrs``."""
 
-from mrs.cli.app import main
+from mrs.cli.entry import main
 
 main()

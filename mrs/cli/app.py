@@ -13,13 +13,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from mrs import __version__
+from mrs.cli.entry import EXIT_INTERRUPTED
 from mrs.cli.export import export
 from mrs.cli.models import models_app
 from mrs.cli.run import run
 from mrs.cli.serve import serve
 from mrs.errors import MrsError, StorageError, UsageError
 
-_EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 1
 _EXIT_BUG = 70
 
@@ -68,7 +68,7 @@ def mrs(
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit; the entry point of the ``mrs`` script."""
+    """Run the command line and exit."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     sys.exit(invoke(arguments))
 
@@ -91,7 +91,7 @@ def invoke(arguments: Sequence[str]) -> int:
         silence_stdout()
         return _EXIT_BROKEN_PIPE
     except (KeyboardInterrupt, typer.Abort):
-        return _EXIT_INTERRUPTED
+        return EXIT_INTERRUPTED
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except Exception as error:
