@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,18 +100,14 @@ def open_session(key: SessionKey) -> InferenceSession:
         RuntimeUnavailableError: ONNX Runtime is missing or too old.
     """
     ort = _onnxruntime()
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = key.threads
-    options.inter_op_num_threads = 1
-    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-    # Every prefill has another shape: remembered allocation patterns would only pile up.
-    options.enable_mem_pattern = False
-    options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    options.log_severity_level = 3
+    options = _session_options(ort, key.threads)
     try:
-        session: InferenceSession = ort.InferenceSession(
-            str(key.graph), options, providers=["CPUExecutionProvider"]
-        )
+        # With denormals as zero, ONNX Runtime sets the floating-point unit of the thread that opens
+        # its first session, for good: that must not be the caller's.
+        with ThreadPoolExecutor(1) as opener:
+            session: InferenceSession = opener.submit(
+                ort.InferenceSession, str(key.graph), options, providers=["CPUExecutionProvider"]
+            ).result()
     except Exception as error:
         # ONNX Runtime raises a dozen unrelated types here; all mean that the artifact is unusable.
         reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -119,6 +116,19 @@ def open_session(key: SessionKey) -> InferenceSession:
             hint="Check the files with 'mrs models verify', or export the model again.",
         ) from error
     return session
+
+
+def _session_options(ort: Any, threads: int) -> Any:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    # Every prefill has another shape: remembered allocation patterns would only pile up.
+    options.enable_mem_pattern = False
+    options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    # Fatal errors alone: of all others it raises an exception, which says the same.
+    options.log_severity_level = 4
+    return options
 
 
 def _onnxruntime() -> Any:

@@ -153,6 +153,12 @@ def test_a_graph_is_opened_with_its_threads(tiny: ModelVersion) -> None:
     assert session.get_providers() == ["CPUExecutionProvider"]
 
 
+def test_opening_leaves_the_callers_arithmetic_alone(tiny: ModelVersion) -> None:
+    """Numbers too small for a full mantissa stay; a session may treat its own as zero."""
+    open_session(SessionKey(tiny.graph_path, threads=1))
+    assert sys.float_info.min / 2 > 0
+
+
 @pytest.mark.parametrize("content", [None, b"", b"no graph", b"\x08\x0a" * 50])
 def test_what_is_no_graph_is_refused_by_name(tmp_path: Path, content: bytes | None) -> None:
     graph = tmp_path / "model.onnx"
