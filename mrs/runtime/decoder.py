@@ -50,6 +50,11 @@ class Decoder:
         """
         return self._binding(step.first_slot, len(step.rows)).run(step.rows, self._logits)
 
+    def close(self) -> None:
+        """Let go of the session; nothing can be computed after that."""
+        self._bindings.clear()
+        del self._session
+
     def _binding(self, first_slot: int, count: int) -> _Binding:
         binding = self._bindings.pop((first_slot, count), None)
         if binding is None:

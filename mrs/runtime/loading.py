@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ModelLoadError, UsageError
+from mrs.model_repo.verification import verify
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.admission import EngineModel
 from mrs.runtime.async_engine import AsyncEngine
@@ -23,6 +24,8 @@ from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
 
 DEFAULT_MAX_SEQS = 16
+MOST_SEQS = 1024
+MOST_THREADS = 1024
 _POOL = SessionPool()
 
 
@@ -37,7 +40,7 @@ class LoadedModel:
         engine: takes requests.
         max_model_len: most tokens of prompt and answer together.
         vocab_size: width of the logits.
-        close: stops the engine and lets the session go.
+        close: stops the engine and lets the session go. Idempotent.
     """
 
     name: str
@@ -68,22 +71,26 @@ def load_served(
 
     Raises:
         UsageError: a value is outside what the model allows.
+        CorruptVersionError: a file is missing, or not as long as the lock says.
         ModelLoadError: the artifact cannot be loaded or does not work.
+        ChatTemplateError: the chat template does not compile.
         RuntimeUnavailableError: ONNX Runtime is missing or too old.
     """
     bridge = AsyncEngine()
     with ExitStack() as stack:
-        loaded = _load(version, max_seqs, max_model_len, threads, pool, bridge.publish, stack)
-        bridge.attach(loaded.engine)
-        loaded.engine.start()
-        stack.callback(loaded.engine.stop)
-        _await_warm_up(loaded.engine, version)
+        parts = _read(version, max_seqs, max_model_len, threads)
+        engine = _open(version, parts, pool, bridge.publish, stack)
+        bridge.attach(engine)
+        engine.start()
+        stack.callback(engine.stop)
+        if not engine.wait_ready():
+            raise _does_not_work(version, engine.failure) from engine.failure
         return LoadedModel(
             name=version.name,
-            prompts=loaded.prompts,
-            tokenizer=loaded.tokenizer,
+            prompts=parts.prompts,
+            tokenizer=parts.tokenizer,
             engine=bridge,
-            max_model_len=loaded.max_model_len,
+            max_model_len=parts.max_length,
             vocab_size=version.lock.model.vocab_size,
             close=stack.pop_all().close,
         )
@@ -92,50 +99,49 @@ def load_served(
 
 @dataclass(frozen=True)
 class _Parts:
-    engine: Engine
-    prompts: PromptEncoder
+    """All that is cheap to make, or to refuse."""
+
+    max_seqs: int
+    max_length: int
+    threads: int
     tokenizer: Tokenizer
-    max_model_len: int
+    prompts: PromptEncoder
 
 
-def _load(
-    version: ModelVersion,
-    max_seqs: int,
-    max_model_len: int | None,
-    threads: int | None,
-    pool: SessionPool,
-    publish: Callable[[Published], None],
-    stack: ExitStack,
+def _read(
+    version: ModelVersion, max_seqs: int, max_model_len: int | None, threads: int | None
 ) -> _Parts:
-    facts = version.lock.model
-    length = _model_length(facts.context_length, max_model_len)
-    if not 1 <= max_seqs <= 1024:
-        raise UsageError(f"--max-seqs is {max_seqs}; it must be between 1 and 1024.")
+    context = version.lock.model.context_length
+    _check_option("--max-seqs", max_seqs, 1, MOST_SEQS)
+    if threads is not None:
+        _check_option("--threads", threads, 1, MOST_THREADS)
+    if max_model_len is not None:
+        _check_option("--max-model-len", max_model_len, 2, context, "the model's context")
+    _check_files(version)
     tokenizer = Tokenizer.from_file(version.tokenizer_path)
-    config = SchedulerConfig(max_seqs=max_seqs)
-    chunk = min(config.prefill_chunk, length)
-    cache = KVCache(
-        KVCacheShape(
-            num_layers=facts.num_layers,
-            slots=max_seqs,
-            num_kv_heads=facts.num_kv_heads,
-            # A padded chunk must fit after the longest past.
-            min_capacity=length + chunk,
-            head_dim=facts.head_dim,
+    return _Parts(
+        max_seqs=max_seqs,
+        max_length=context if max_model_len is None else max_model_len,
+        threads=usable_cpus() if threads is None else threads,
+        tokenizer=tokenizer,
+        prompts=_prompt_encoder(version, tokenizer),
+    )
+
+
+def _check_option(name: str, value: int, least: int, most: int, why: str = "") -> None:
+    if not least <= value <= most:
+        raise UsageError(
+            f"{name} is {value}; it must be between {least} and {most}{why and f' ({why})'}."
         )
-    )
-    session = stack.enter_context(
-        pool.session(SessionKey(version.graph_path, threads or usable_cpus()))
-    )
-    model = EngineModel(
-        vocab_size=facts.vocab_size,
-        eos_token_ids=frozenset(facts.eos_token_ids),
-        max_length=length,
-        new_detokenizer=lambda: Detokenizer(tokenizer),
-    )
-    decoder = Decoder(session, cache, facts.vocab_size)
-    engine = Engine(model, decoder, cache, Scheduler(config), publish)
-    return _Parts(engine, _prompt_encoder(version, tokenizer), tokenizer, length)
+
+
+def _check_files(version: ModelVersion) -> None:
+    """Refuse a version that lacks files, or whose files have other sizes than its lock says."""
+    known = {file.path for file in version.lock.files}
+    report = verify(version, full=False)
+    # What else lies in the folder is not read, and does no harm.
+    problems = tuple(problem for problem in report.problems if problem.path in known)
+    replace(report, problems=problems).require_ok()
 
 
 def _prompt_encoder(version: ModelVersion, tokenizer: Tokenizer) -> PromptEncoder:
@@ -144,28 +150,70 @@ def _prompt_encoder(version: ModelVersion, tokenizer: Tokenizer) -> PromptEncode
     if version.chat_template_path.is_file():
         bos = "" if facts.bos_token_id is None else tokenizer.decode([facts.bos_token_id])
         eos = tokenizer.decode([facts.eos_token_ids[0]]) if facts.eos_token_ids else ""
-        source = version.chat_template_path.read_text(encoding="utf-8")
-        template = ChatTemplate(source, bos_token=bos, eos_token=eos)
+        template = ChatTemplate(_template_source(version), bos_token=bos, eos_token=eos)
     return PromptEncoder(
         tokenizer, template, bos_token_id=facts.bos_token_id, add_bos=facts.add_bos
     )
 
 
-def _model_length(context: int, wanted: int | None) -> int:
-    if wanted is None:
-        return context
-    if not 2 <= wanted <= context:
-        raise UsageError(
-            f"--max-model-len is {wanted}; this model allows 2 to {context}.",
-            hint="Choose a length within the model's context.",
-        )
-    return wanted
+def _template_source(version: ModelVersion) -> str:
+    path = version.chat_template_path
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelLoadError(
+            f"{path} cannot be read: {error}.",
+            hint="Check the files with 'mrs models verify', or export the model again.",
+        ) from error
 
 
-def _await_warm_up(engine: Engine, version: ModelVersion) -> None:
-    while not engine.wait_ready(0.05):
-        if not engine.alive:
-            raise ModelLoadError(
-                f"The model {version.reference} produced no warm-up token.",
-                hint="Check the files with 'mrs models verify', or export the model again.",
-            )
+def _open(
+    version: ModelVersion,
+    parts: _Parts,
+    pool: SessionPool,
+    publish: Callable[[Published], None],
+    stack: ExitStack,
+) -> Engine:
+    facts = version.lock.model
+    config = SchedulerConfig(max_seqs=parts.max_seqs)
+    cache = _reserve_cache(version, parts, min(config.prefill_chunk, parts.max_length))
+    key = SessionKey(version.graph_path, parts.threads)
+    decoder = Decoder(stack.enter_context(pool.session(key)), cache, facts.vocab_size)
+    stack.callback(decoder.close)
+    # Makes the table of pieces, which the first answer would wait for.
+    Detokenizer(parts.tokenizer)
+    model = EngineModel(
+        vocab_size=facts.vocab_size,
+        eos_token_ids=frozenset(facts.eos_token_ids),
+        max_length=parts.max_length,
+        new_detokenizer=lambda: Detokenizer(parts.tokenizer),
+    )
+    return Engine(model, decoder, cache, Scheduler(config), publish)
+
+
+def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int) -> KVCache:
+    facts = version.lock.model
+    shape = KVCacheShape(
+        num_layers=facts.num_layers,
+        slots=parts.max_seqs,
+        num_kv_heads=facts.num_kv_heads,
+        # A padded chunk must fit after the longest past.
+        min_capacity=parts.max_length + chunk,
+        head_dim=facts.head_dim,
+    )
+    try:
+        return KVCache(shape)
+    except (OSError, OverflowError, ValueError) as error:
+        raise ModelLoadError(
+            f"No address space for the KV cache of {parts.max_seqs} sequences of "
+            f"{parts.max_length} tokens: {error}.",
+            hint="Lower --max-seqs or --max-model-len.",
+        ) from error
+
+
+def _does_not_work(version: ModelVersion, failure: Exception | None) -> ModelLoadError:
+    reason = (str(failure).splitlines() or [""])[0]
+    return ModelLoadError(
+        f"The model {version.reference} produced no warm-up token: {reason:.300}",
+        hint="Check the files with 'mrs models verify', or export the model again.",
+    )

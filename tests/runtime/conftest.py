@@ -8,13 +8,12 @@ from mrs.export.pipeline import ExportRequest, export_model
 from mrs.export.progress import SilentProgress
 from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.version import ModelVersion
-from tests.export.gguf_files import LlamaSize, write_llama
+from tests.export.gguf_files import write_llama
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> ModelVersion:
-    """A random llama of two layers and a context of 96, in float32."""
+    """A random llama of two layers and a context of 128, in float32."""
     folder = tmp_path_factory.mktemp("tiny")
-    size = LlamaSize(context=96)
-    request = ExportRequest(str(write_llama(folder / "tiny.gguf", size=size)), quant="fp32")
+    request = ExportRequest(str(write_llama(folder / "tiny.gguf")), quant="fp32")
     return export_model(request, ModelRepository(folder / "repo"), SilentProgress()).version
