@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrs.errors import ModelLoadError, RuntimeUnavailableError
+from mrs.runtime.huge_pages import collapse_resident_memory
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -115,6 +116,7 @@ def open_session(key: SessionKey) -> InferenceSession:
             f"ONNX Runtime cannot load {key.graph}: {reason:.300}",
             hint="Check the files with 'mrs models verify', or export the model again.",
         ) from error
+    collapse_resident_memory()
     return session
 
 
