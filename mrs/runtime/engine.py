@@ -142,7 +142,9 @@ class Engine:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        if self._thread.ident is not None:
+        if self._thread.ident is None:  # It never started, and so nobody else would tell.
+            self._abandon()
+        else:
             self._thread.join(timeout)
 
     def stats(self) -> EngineStats:

@@ -659,12 +659,15 @@ def test_stopping_ends_what_runs_and_what_waits_as_cancelled() -> None:
     assert driver.engine.failure is None
 
 
-def test_stopping_an_engine_that_never_started_is_harmless() -> None:
+def test_stopping_an_engine_that_never_started_ends_what_waits_for_it() -> None:
     driver = Driver()
+    ticket = driver.submit((1,))
     driver.engine.stop()
+    assert [delta.finish_reason for delta in driver.deltas(ticket)] == [FinishReason.CANCELLED]
     with pytest.raises(ShuttingDownError):
         driver.submit((1,))
     assert not driver.engine.wait_ready()
+    driver.assert_idle()
 
 
 # --- numbers --------------------------------------------------------------------------------------
