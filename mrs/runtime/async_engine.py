@@ -66,8 +66,8 @@ class AsyncEngine:
         """Carry a step's deltas to the event loop in one hop; called on the engine thread."""
         arrivals: dict[asyncio.AbstractEventLoop, Published] = {}
         for ticket, delta in published:
-            assert isinstance(ticket.listener, AsyncStream)
-            arrivals.setdefault(ticket.listener.loop, []).append((ticket, delta))
+            if isinstance(ticket.listener, AsyncStream):
+                arrivals.setdefault(ticket.listener.loop, []).append((ticket, delta))
         for loop, arrived in arrivals.items():
             try:
                 loop.call_soon_threadsafe(_deliver, arrived)

@@ -251,6 +251,17 @@ def test_streams_end_with_an_error_when_the_engine_dies(
     assert (engine.ready, engine.alive) == (False, False)
 
 
+def test_a_request_from_elsewhere_disturbs_no_stream(engine: AsyncEngine, driver: Driver) -> None:
+    async def main() -> Deltas:
+        gate = Gate(driver)
+        driver.submit((2,), max_tokens=6)
+        stream = engine.submit(request())
+        gate.open()
+        return await read(stream)
+
+    assert tokens(run(main)) == expected((1,), 6)
+
+
 def test_a_refused_request_leaves_nothing_behind(engine: AsyncEngine, driver: Driver) -> None:
     async def main() -> None:
         with pytest.raises(InvalidValueError):
