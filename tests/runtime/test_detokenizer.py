@@ -45,9 +45,10 @@ def test_a_split_character_appears_with_its_last_byte(text: str) -> None:
 def test_bytes_that_can_become_no_character_drain_at_once(ids: list[int]) -> None:
     detokenizer = Detokenizer(TOKENIZER)
     shown = "".join(detokenizer.push(index) for index in ids)
-    # What is held back is the beginning of one character: at most three bytes.
     assert bytes(ids).decode("utf-8", "replace").startswith(shown)
-    assert len(detokenizer.flush()) <= 1
+    # What is held back looks like the beginning of one character: at most three bytes. ED A0 does
+    # (of a surrogate, which is none), and stands for two replacements.
+    assert len(detokenizer.flush()) <= 3
 
 
 def test_an_invalid_byte_is_replaced_when_the_next_one_shows_it() -> None:
