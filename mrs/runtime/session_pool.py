@@ -137,9 +137,15 @@ def _onnxruntime() -> Any:
     """The onnxruntime module, new enough for ``query_seqlens``."""
     try:
         import onnxruntime
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise RuntimeUnavailableError(
             "ONNX Runtime is not installed.", hint=_INSTALL_HINT
+        ) from error
+    except ImportError as error:
+        raise RuntimeUnavailableError(
+            f"ONNX Runtime is installed but cannot be loaded: {error}.",
+            hint="Install what it lacks, or install it again: "
+            "pip install --force-reinstall onnxruntime.",
         ) from error
     if _version(onnxruntime.__version__) < _OLDEST_RUNTIME:
         raise RuntimeUnavailableError(

@@ -35,7 +35,7 @@ class MeasuredServer:
 
     def __init__(self, server: ServerProcess) -> None:
         self._server = server
-        self._client = httpx.Client(base_url=server.url, timeout=120)
+        self._client = httpx.Client(base_url=server.url, timeout=300)
         self._folder = Path("/proc", str(server.process.pid))
 
     def resident(self) -> int:

@@ -225,3 +225,13 @@ def test_a_missing_onnx_runtime_is_named_with_the_extra(monkeypatch: pytest.Monk
     with pytest.raises(RuntimeUnavailableError, match="not installed") as caught:
         open_session(KEY)
     assert "mrs-onnx[cpu]" in caught.value.hint
+
+
+def test_an_onnx_runtime_that_lacks_a_library_is_not_called_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "onnxruntime.py").write_text("raise ImportError('libcudart.so: not found')")
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(RuntimeUnavailableError, match=r"cannot be loaded: libcudart\.so: not"):
+        open_session(KEY)
