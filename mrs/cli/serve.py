@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mrs.cli.entry import EXIT_INTERRUPTED
 from mrs.cli.log_output import LogLevel
 from mrs.cli.model_argument import ModelArgument, QuantizationOption, find_model
 from mrs.cli.options import Quantization, RepoOption, open_repository
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from mrs.model_repo.version import ModelVersion
     from mrs.runtime.loading import LoadedModel
     from mrs.server.settings import ServerSettings
-
-_EXIT_STOPPED_AT_ONCE = 130
 
 
 def serve(
@@ -102,7 +101,7 @@ def serve(
         finally:
             loaded.close()
     if not finished:
-        raise typer.Exit(_EXIT_STOPPED_AT_ONCE)
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 Announce = Callable[[str, "ModelVersion", "LoadedModel"], None]

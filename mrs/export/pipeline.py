@@ -102,7 +102,7 @@ def export_model(
 
 @dataclass(frozen=True)
 class _Plan:
-    """All that can be refused, settled before anything is written."""
+    """What is known, and was not refused, before anything is written."""
 
     checkpoint: Checkpoint
     spec: DecoderSpec

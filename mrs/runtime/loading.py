@@ -23,7 +23,7 @@ from mrs.runtime.session_pool import SessionKey, SessionPool
 from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
 
-DEFAULT_MAX_SEQS = 16
+DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
 MOST_SEQS = 1024
 MOST_THREADS = 1024
 _POOL = SessionPool()

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from mrs.export.quantization.dequantize import dequantize
 from mrs.export.quantization.ggml_blocks import float16_at, split_blocks, unpack_nibbles
+from mrs.export.quantization.steps import SMALLEST_STEP, reciprocals
 
 BLOCK_SIZE = 32
 SYMMETRIC_ZERO_POINT = 128
-# The reciprocal of a smaller one overflows.
-_SMALLEST_STEP = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,8 @@ def quantize_blocks(values: NDArray[np.float32]) -> Int8Blocks:
     high = np.maximum(blocks.max(axis=-1), 0)
     # Divided one by one: the difference of two large values may overflow.
     scales = high / np.float32(255) - low / np.float32(255)
-    scales[scales < _SMALLEST_STEP] = 0
-    inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
+    scales[scales < SMALLEST_STEP] = 0
+    inverse = reciprocals(scales)
     zero_points = np.rint(-low * inverse)
     codes = np.rint(blocks * inverse[..., None]) + zero_points[..., None]
     return Int8Blocks(

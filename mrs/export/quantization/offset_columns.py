@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrs.export.quantization.int4_blocks import BLOCK_SIZE
+from mrs.export.quantization.steps import reciprocals
 
 # Beyond this the sums cost more than they save; only tiny matrices need so many.
 MOST_COPIES = 4
 _ZERO_POINT = 8
 _LARGEST_CODE = 15
-# The reciprocal of a smaller one overflows.
-_SMALLEST_STEP = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,5 @@ def _encode_level(
         largest = np.abs(values[:, block_of == block]).max(axis=1)
         scales[:, block] = largest / np.float32(_LARGEST_CODE / 2)
     steps = scales[:, block_of]
-    inverse = np.divide(1, steps, out=np.zeros_like(steps), where=steps >= _SMALLEST_STEP)
-    codes = np.clip(np.rint(values * inverse) + _ZERO_POINT, 0, _LARGEST_CODE)
+    codes = np.clip(np.rint(values * reciprocals(steps)) + _ZERO_POINT, 0, _LARGEST_CODE)
     return codes.astype(np.uint8), values - (codes - _ZERO_POINT).astype(np.float32) * steps
