@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mrs.cli.console import note, write_answer
+from mrs.cli.console import note, print_error, write_answer
 from mrs.errors import MrsError
 from mrs.runtime.generation import FinishReason, GenerationRequest, SamplingParams
 from mrs.runtime.loading import LoadedModel
@@ -166,7 +166,7 @@ def _answer(chat: Chat, question: str) -> None:
     try:
         answer = chat.ask(question, write_answer)
     except MrsError as error:
-        note(f"error[{error.code}]: {error.message} {error.hint}")
+        print_error(error)
         return
     except KeyboardInterrupt:
         sys.stdout.write("\n")
