@@ -6,9 +6,8 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version as distribution_version
+from importlib.util import find_spec
 from pathlib import Path
-
-import onnx_ir as ir
 
 from mrs import __version__
 from mrs.canonical_json import canonical_json
@@ -18,12 +17,8 @@ from mrs.export.architectures.registry import decoder_spec
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.checkpoints.checkpoint import Checkpoint
 from mrs.export.checkpoints.gguf_reader import open_gguf
-from mrs.export.graph.builder import GraphBuilder
-from mrs.export.graph.decoder import build_decoder
-from mrs.export.graph.matrix_formats import matrix_format, resolve_quantization
-from mrs.export.graph.weight_file import WeightFile
-from mrs.export.graph.weights import Weights
 from mrs.export.progress import Progress
+from mrs.export.quantization.requested import resolve_quantization
 from mrs.export.sources.resolve import resolve_source
 from mrs.export.tokenizers.convert import convert_tokenizer
 from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
@@ -33,6 +28,9 @@ from mrs.model_repo.lock_file import input_digest
 from mrs.model_repo.manifest import write_manifest
 from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.version import ModelVersion
+
+# The modules of the extra that are imported late: what was exported before does not need them.
+_LATE_IMPORTS = ("gguf", "onnx_ir")
 
 # Whatever changes the bytes of an artifact is an input of it.
 _TOOLS = ("gguf", "numpy", "onnx", "onnx-ir", "protobuf", "tokenizers")
@@ -77,7 +75,9 @@ def export_model(
 
     Raises:
         MrsError: source, checkpoint, repository or disk is at fault; nothing is left behind.
+        ModuleNotFoundError: the export extra is not installed.
     """
+    _require_extra()
     started = time.perf_counter()
     quant = resolve_quantization(request.quant)
     source = resolve_source(request.source, progress)
@@ -133,6 +133,14 @@ def _write_model(
     plan: _Plan, quant: str, folder: Path, progress: Progress
 ) -> dict[str, TensorRecord]:
     """Write ``model.onnx`` and ``model.onnx.data``."""
+    import onnx_ir as ir
+
+    from mrs.export.graph.builder import GraphBuilder
+    from mrs.export.graph.decoder import build_decoder
+    from mrs.export.graph.matrix_formats import matrix_format
+    from mrs.export.graph.weight_file import WeightFile
+    from mrs.export.graph.weights import Weights
+
     folder.mkdir()
     layers = plan.spec.num_layers
     with (
@@ -191,6 +199,13 @@ def _facts(plan: _Plan) -> ModelFacts:
         eos_token_ids=assets.eos_token_ids,
         add_bos=assets.add_bos,
     )
+
+
+def _require_extra() -> None:
+    """Miss what an export needs before a source is downloaded for it."""
+    for module in _LATE_IMPORTS:
+        if find_spec(module) is None:
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
 
 def _tool_versions() -> dict[str, str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from mrs.export.pipeline import ExportOutcome, ExportRequest
 from mrs.export.progress import Progress
 from mrs.model_repo.repository import ModelRepository
 from tests.cli.conftest import Mrs
+from tests.export.gguf_files import write_llama
 from tests.model_repo.samples import publish
 
 Exporter = Callable[[ExportRequest, ModelRepository, Progress], ExportOutcome]
@@ -110,8 +112,6 @@ def test_an_error_of_the_export_has_its_exit_code(
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     mrs: Mrs, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("mrs.export.")]:
-        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     result = mrs("export", "m.gguf")
     assert result.code == 7
@@ -119,6 +119,19 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
         f"error[runtime_unavailable]: `mrs export` needs {module}, which is not installed.\n"
         "help: Install what exports need: pip install 'mrs-onnx[export]'\n"
     )
+
+
+def test_what_was_exported_before_needs_no_graph_library(
+    mrs: Mrs, tmp_path: Path, repository: ModelRepository
+) -> None:
+    """They take most of a second to import."""
+    gguf = write_llama(tmp_path / "tiny.gguf")
+    assert mrs("export", str(gguf)).code == 0
+    program = "import sys; from mrs.cli.app import invoke; invoke(sys.argv[1:]); print(*sys.modules)"
+    again = [sys.executable, "-c", program, "export", str(gguf), "--repo", str(repository.root)]
+    out = subprocess.run(again, capture_output=True, text=True, check=True).stdout.split()
+    assert out[0] == "tiny:1"
+    assert not {"onnx", "onnx_ir", "sympy", "onnxruntime"}.intersection(out)
 
 
 def test_another_missing_module_is_a_bug(mrs: Mrs, monkeypatch: pytest.MonkeyPatch) -> None:

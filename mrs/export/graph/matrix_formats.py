@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mrs.errors import UsageError
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.float32_matrix import store_float32
 from mrs.export.graph.int4_matrix import can_store_int4, store_int4
@@ -44,24 +43,6 @@ class Int8Format:
 
 
 _FORMATS: Mapping[str, Callable[[], MatrixFormat]] = {"fp32": Float32Format, "q8": Int8Format}
-_AUTOMATIC = "q8"
-
-QUANTIZATIONS = (*_FORMATS, "auto")
-
-
-def resolve_quantization(name: str) -> str:
-    """The quantization that a ``--quant`` value stands for.
-
-    Raises:
-        UsageError: it is unknown.
-    """
-    chosen = _AUTOMATIC if name == "auto" else name
-    if chosen not in _FORMATS:
-        raise UsageError(
-            f"The quantization {name!r:.40} is unknown; known are {', '.join(QUANTIZATIONS)}.",
-            hint="Leave --quant out to let mrs choose.",
-        )
-    return chosen
 
 
 def matrix_format(quantization: str) -> MatrixFormat:
