@@ -127,7 +127,9 @@ def test_what_was_exported_before_needs_no_graph_library(
     """They take most of a second to import."""
     gguf = write_llama(tmp_path / "tiny.gguf")
     assert mrs("export", str(gguf)).code == 0
-    program = "import sys; from mrs.cli.app import invoke; invoke(sys.argv[1:]); print(*sys.modules)"
+    program = (
+        "import sys; from mrs.cli.app import invoke; invoke(sys.argv[1:]); print(*sys.modules)"
+    )
     again = [sys.executable, "-c", program, "export", str(gguf), "--repo", str(repository.root)]
     out = subprocess.run(again, capture_output=True, text=True, check=True).stdout.split()
     assert out[0] == "tiny:1"

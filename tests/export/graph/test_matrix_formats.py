@@ -8,8 +8,8 @@ import pytest
 from mrs.errors import UsageError
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.matrix_formats import matrix_format
-from mrs.export.quantization.requested import resolve_quantization
 from mrs.export.graph.weight_file import WeightFile
+from mrs.export.quantization.requested import resolve_quantization
 from tests.export.gguf_files import TensorItem, quantize
 from tests.export.graph.one_matrix import Part, row_sources
 
