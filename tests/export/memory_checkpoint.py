@@ -11,7 +11,7 @@ import numpy as np
 from gguf import GGMLQuantizationType
 from numpy.typing import NDArray
 
-from mrs.export.checkpoints.checkpoint import MetadataValue, TensorInfo
+from mrs.export.checkpoints.checkpoint import CheckpointFormat, MetadataValue, TensorInfo
 from tests.export.gguf_files import StoredTensor, TensorItem
 
 
@@ -22,6 +22,7 @@ class MemoryCheckpoint:
     stored: Mapping[str, TensorItem] = field(default_factory=dict)
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
     architecture: str = "llama"
+    format: CheckpointFormat = CheckpointFormat.GGUF
 
     @property
     def tensors(self) -> Mapping[str, TensorInfo]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
@@ -12,15 +13,23 @@ from numpy.typing import NDArray
 MetadataValue = bool | int | float | str | list[bool] | list[int] | list[float] | list[str]
 
 
-@dataclass(frozen=True)
+class CheckpointFormat(Enum):
+    """The format that a checkpoint is stored in; tensors of the two may be laid out differently."""
+
+    GGUF = "gguf"
+    HUGGING_FACE = "huggingface"
+
+
+@dataclass(frozen=True, slots=True)
 class TensorInfo:
     """A stored tensor.
 
     Attributes:
-        name: canonical GGUF name (``blk.0.attn_q.weight``).
+        name: canonical GGUF name (``blk.0.attn_q.weight``); in a `SafetensorsFolder` its own.
         shape: logical shape, outermost dimension first (``[out, in]`` for a linear layer; the
             reverse of GGUF's own order).
-        dtype: storage type by its GGUF name (``F32``, ``Q4_1``, ...).
+        dtype: storage type by its GGUF name (``F32``, ``Q4_1``, ...) or, where GGUF has none, in
+            safetensors' words (``F8_E4M3``).
     """
 
     name: str
@@ -30,6 +39,10 @@ class TensorInfo:
 
 class Checkpoint(Protocol):
     """A model's metadata and lazily read tensors, under canonical (GGUF) names."""
+
+    @property
+    def format(self) -> CheckpointFormat:
+        """How the checkpoint is stored."""
 
     @property
     def architecture(self) -> str:

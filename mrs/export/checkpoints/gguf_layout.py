@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from mrs.errors import CorruptCheckpointError, UnsupportedTensorTypeError
 from mrs.export.checkpoints.checkpoint import MetadataValue, TensorInfo
 from mrs.export.checkpoints.gguf_header import GgufHeader, TensorEntry, quoted
+from mrs.export.checkpoints.placed_tensor import PlacedTensor
 
 DEFAULT_ALIGNMENT = 32
 MAX_ALIGNMENT = 1 << 20
@@ -27,28 +27,6 @@ _REMOVED_TYPES = {
     37: "IQ4_NL_4_8",
     38: "IQ4_NL_8_8",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedTensor:
-    """A tensor and its bytes in the file.
-
-    Attributes:
-        info: name, logical shape and type.
-        start: its first byte, from the start of the file.
-        rows: number of rows; see `mrs.export.checkpoints.checkpoint.Checkpoint.read_rows`.
-        row_bytes: stored bytes of one row, a whole number of blocks.
-    """
-
-    info: TensorInfo
-    start: int
-    rows: int
-    row_bytes: int
-
-    @property
-    def stop(self) -> int:
-        """The first byte after the tensor."""
-        return self.start + self.rows * self.row_bytes
 
 
 def place_tensors(header: GgufHeader, file_size: int, file_name: str) -> dict[str, PlacedTensor]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -12,17 +9,12 @@ from types import MappingProxyType, TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.errors import (
-    CheckpointError,
-    CorruptCheckpointError,
-    SourceNotFoundError,
-    StorageError,
-    UsageError,
-)
-from mrs.export.checkpoints.checkpoint import MetadataValue, TensorInfo
-from mrs.export.checkpoints.file_kind import describe_file_kind
+from mrs.errors import CheckpointError
+from mrs.export.checkpoints.checkpoint import CheckpointFormat, MetadataValue, TensorInfo
 from mrs.export.checkpoints.gguf_header import GgufHeader, parse_header
-from mrs.export.checkpoints.gguf_layout import PlacedTensor, place_tensors
+from mrs.export.checkpoints.gguf_layout import place_tensors
+from mrs.export.checkpoints.mapped_file import MappedFile
+from mrs.export.checkpoints.placed_tensor import PlacedTensor
 
 
 def open_gguf(path: Path) -> GgufCheckpoint:
@@ -39,30 +31,34 @@ def open_gguf(path: Path) -> GgufCheckpoint:
         SourceNotFoundError, UsageError, StorageError: there is no such file, it is a folder or
             a device, or it cannot be read.
     """
-    data = _map_file(path)
+    file = MappedFile(path)
     try:
-        header = parse_header(data, path.name)
+        header = parse_header(file.data, path.name)
         _check_whole_model(header, path.name)
-        tensors = place_tensors(header, len(data), path.name)
+        tensors = place_tensors(header, file.size, path.name)
     except BaseException:
-        data.close()
+        file.close()
         raise
-    return GgufCheckpoint(path, data, header, tensors)
+    return GgufCheckpoint(file, header, tensors)
 
 
 class GgufCheckpoint:
     """A mapped GGUF file; implements `mrs.export.checkpoints.checkpoint.Checkpoint`."""
 
     def __init__(
-        self, path: Path, data: mmap.mmap, header: GgufHeader, tensors: dict[str, PlacedTensor]
+        self, file: MappedFile, header: GgufHeader, tensors: dict[str, PlacedTensor]
     ) -> None:
-        self.path = path
+        self.path = file.path
         self.version = header.version
-        self._data = data
-        self._size = len(data)
+        self._file = file
         self._metadata = MappingProxyType(header.metadata)
         self._placed = tensors
         self._tensors = MappingProxyType({name: t.info for name, t in tensors.items()})
+
+    @property
+    def format(self) -> CheckpointFormat:
+        """GGUF."""
+        return CheckpointFormat.GGUF
 
     @property
     def architecture(self) -> str:
@@ -88,31 +84,11 @@ class GgufCheckpoint:
             IndexError: the tensor has no such rows.
             ValueError: the checkpoint is closed.
         """
-        tensor = self._placed[name]
-        if not 0 <= start <= stop <= tensor.rows:
-            raise IndexError(f"rows {start}:{stop} of {name}, which has {tensor.rows}")
-        self._check_not_shrunk()
-        return np.frombuffer(
-            self._data,
-            np.uint8,
-            (stop - start) * tensor.row_bytes,
-            tensor.start + start * tensor.row_bytes,
-        ).reshape(stop - start, tensor.row_bytes)
-
-    def _check_not_shrunk(self) -> None:
-        """Touching a mapped page beyond the end of its file would kill the process."""
-        size = self._data.size()
-        if size < self._size:
-            raise CorruptCheckpointError(
-                f"{self.path.name} has shrunk from {self._size} to {size} bytes since it was "
-                "opened.",
-                hint="Something else writes to the file: wait until it is done and start again.",
-            )
+        return self._file.rows(*self._placed[name].span(start, stop))
 
     def close(self) -> None:
         """Unmap the file; where views on it are alive, the last of them unmaps it."""
-        with contextlib.suppress(BufferError):
-            self._data.close()
+        self._file.close()
 
     def __enter__(self) -> GgufCheckpoint:
         return self
@@ -124,27 +100,6 @@ class GgufCheckpoint:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _map_file(path: Path) -> mmap.mmap:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"{path} is not a regular file.", hint="Name a .gguf file.")
-        if status.st_size == 0:
-            kind, hint = describe_file_kind(b"")
-            raise CorruptCheckpointError(f"{path.name} is {kind}.", hint=hint)
-        with path.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (FileNotFoundError, NotADirectoryError):
-        raise SourceNotFoundError(
-            f"There is no file {path}.", hint="Check the path to the .gguf file."
-        ) from None
-    except (OSError, ValueError) as error:
-        raise StorageError(
-            f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.",
-            hint="Check the file's permissions.",
-        ) from None
 
 
 def _check_whole_model(header: GgufHeader, file_name: str) -> None:
