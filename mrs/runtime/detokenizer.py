@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from mrs.runtime.tokenizer import Tokenizer
+from mrs.runtime.tokenizer import Tokenizer, without_leading_spaces
 
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 
@@ -15,19 +15,28 @@ class Detokenizer:
     All pieces together are the bytes of all tokens decoded at once: a character that is split over
     tokens appears when it is complete, and what is no UTF-8 becomes U+FFFD as soon as that is
     certain. Special tokens have no text.
+
+    Args:
+        tokenizer: the model's tokenizer.
+        continues: the answer continues a text, so that its first space is part of it. Otherwise
+            it loses the one that some vocabularies put before a first word.
     """
 
-    __slots__ = ("_decode", "_pieces")
+    __slots__ = ("_decode", "_leading_spaces", "_pieces")
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, continues: bool = False) -> None:
         self._pieces = tokenizer.visible_pieces
+        self._leading_spaces = 0 if continues else tokenizer.leading_spaces
         self._decode = _Utf8Decoder("replace").decode
 
     def push(self, token_id: int) -> str:
         """The text that this token completes; an id that does not exist has none."""
-        if 0 <= token_id < len(self._pieces):
-            return self._decode(self._pieces[token_id])
-        return ""
+        if not 0 <= token_id < len(self._pieces):
+            return ""
+        piece = self._pieces[token_id]
+        if self._leading_spaces:
+            piece, self._leading_spaces = without_leading_spaces(piece, self._leading_spaces)
+        return self._decode(piece)
 
     def flush(self) -> str:
         """What is left at the end: U+FFFD for an incomplete character, or nothing."""

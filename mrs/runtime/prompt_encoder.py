@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ChatTemplateError, InvalidValueError, ModelLoadError
+from mrs.runtime.literals import any_of
 from mrs.runtime.tokenizer import Tokenizer
 
 _MAX_DEPTH = 100
@@ -74,17 +76,15 @@ class PromptEncoder:
             add_generation_prompt=add_generation_prompt,
             **{name: self._disguise.put_on(value) for name, value in variables.items()},
         )
-        ids: list[int] = []
-        for part in self._tokenizer.split_special(prompt):
-            ids += self._plain(part) if isinstance(part, str) else (part,)
-        return self._with_bos(ids)
+        parts = self._tokenizer.split_special(prompt)
+        return self._with_bos(self._tokenizer.encode_parts(map(self._without_disguise, parts)))
 
     def encode_text(self, text: str, *, parse_special: bool = False) -> tuple[int, ...]:
         """The prompt of a text completion; by default control tokens in it are plain text."""
         return self._with_bos(self._tokenizer.encode(text, parse_special=parse_special))
 
-    def _plain(self, text: str) -> list[int]:
-        return self._tokenizer.encode(self._disguise.take_off(text), parse_special=False)
+    def _without_disguise(self, part: int | str) -> int | str:
+        return self._disguise.take_off(part) if isinstance(part, str) else part
 
     def _with_bos(self, ids: list[int]) -> tuple[int, ...]:
         starts_with_bos = ids[:1] == self._bos
@@ -106,11 +106,11 @@ class _Disguise:
             raise ModelLoadError(
                 f"The control tokens start with {len(firsts)} characters; {_MARKS} are supported."
             )
-        self._literals = list(literals)
+        self._literals = sorted(literals)
         self._on = {ord(first): chr(_FIRST_MARK + i) for i, first in enumerate(firsts)}
         self._off = {_FIRST_MARK + i: first for i, first in enumerate(firsts)}
         self._longest = max(map(len, self._literals), default=0)
-        alternatives = "|".join(map(re.escape, self._literals))
+        alternatives = any_of(self._literals)
         self._start = re.compile(f"(?={alternatives}).", re.DOTALL) if alternatives else None
 
     def put_on(self, value: Any, depth: int = 0) -> Any:
@@ -145,7 +145,8 @@ class _Disguise:
         return text
 
     def _begins(self, text: str) -> bool:
-        return any(literal.startswith(text) for literal in self._literals)
+        index = bisect_left(self._literals, text)
+        return index < len(self._literals) and self._literals[index].startswith(text)
 
 
 def _with_flat_content(message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +11,9 @@ import tokenizers
 from tokenizers import AddedToken
 
 from mrs.errors import InvalidValueError, ModelLoadError
+from mrs.runtime.literals import any_of
+from mrs.runtime.space_prefix import takes_over_space_prefix
+from mrs.token_decoding import TokenDecoding, UnknownDecoderError, token_decoding
 
 MAX_TEXT_CHARACTERS = 8 * 1024 * 1024
 """Most characters that are encoded at once. The regular expressions that cut text into words give
@@ -19,12 +22,22 @@ up on a run of spaces that is not much longer."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+# What the library takes for white space beside a token that swallows it.
+_WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+_SPACES = re.compile(f"[{_WHITE_SPACE}]*")
+
+
 class Tokenizer:
-    """A byte-level vocabulary; thread-safe.
+    """A vocabulary of any kind whose tokens have bytes of their own; thread-safe.
 
     Args:
-        backend: a loaded byte-level tokenizer. It belongs to this object from now on.
+        backend: a loaded tokenizer. It belongs to this object from now on.
         bos_token_id: what ``encode(add_bos=True)`` puts first.
+
+    Raises:
+        UnknownDecoderError: its decoder is not one that `token_decoding` knows.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer, *, bos_token_id: int | None = None) -> None:
@@ -34,21 +47,28 @@ class Tokenizer:
         # library object, which threads would have to share.
         backend.encode_special_tokens = True
         self._backend = backend
+        self._decoding: TokenDecoding = token_decoding(backend)
+        self._first_space = takes_over_space_prefix(backend)
         self._bos_token_id = bos_token_id
         self._added: dict[int, AddedToken] = backend.get_added_tokens_decoder()
         self._special_ids = frozenset(
             index for index, token in self._added.items() if token.special
         )
         self._specials = {self._added[index].content: index for index in self._special_ids}
-        self._special_pattern = _any_of(self._specials)
+        self._special_pattern = re.compile(any_of(self._specials)) if self._specials else None
+        special = [(index, self._added[index]) for index in self._special_ids]
+        self._swallows_before = frozenset(index for index, token in special if token.lstrip)
+        self._swallows_after = frozenset(index for index, token in special if token.rstrip)
+        texts = (token.content for token in self._added.values() if not token.special)
+        self._starts_with_added = re.compile(any_of(texts) or "(?!)")
 
     @classmethod
     def from_file(cls, path: Path, *, bos_token_id: int | None = None) -> Tokenizer:
         """Load a ``tokenizer.json``.
 
         Raises:
-            ModelLoadError: the file cannot be read, is malformed, or is not a byte-level tokenizer
-                with ids ``0..n-1``.
+            ModelLoadError: the file cannot be read, is malformed, has ids other than ``0..n-1``,
+                or a decoder that cannot be followed token by token.
         """
         try:
             backend = tokenizers.Tokenizer.from_buffer(path.read_bytes())
@@ -58,8 +78,11 @@ class Tokenizer:
             raise ModelLoadError(
                 f"{path} is not a tokenizer: {error}.", hint="Export the model again."
             ) from error
-        _check(backend, path)
-        return cls(backend, bos_token_id=bos_token_id)
+        _check_ids(backend, path)
+        try:
+            return cls(backend, bos_token_id=bos_token_id)
+        except UnknownDecoderError as error:
+            raise ModelLoadError(f"{path} cannot be used: {error}.") from error
 
     @property
     def vocab_size(self) -> int:
@@ -76,8 +99,10 @@ class Tokenizer:
         """The bytes of every token, by id; of added tokens: their text as UTF-8."""
         ids = self._backend.get_vocab(with_added_tokens=True)
         pieces = [b""] * len(ids)
+        decoding = self._decoding
         for token, index in ids.items():
-            pieces[index] = token.encode() if index in self._added else _letters_to_bytes(token)
+            added = index in self._added
+            pieces[index] = (decoding.added_token_bytes if added else decoding.token_bytes)(token)
         return tuple(pieces)
 
     @cached_property
@@ -86,6 +111,11 @@ class Tokenizer:
         return tuple(
             b"" if index in self._special_ids else piece for index, piece in enumerate(self.pieces)
         )
+
+    @property
+    def leading_spaces(self) -> int:
+        """How many spaces a decoded text loses at its start, if it has them."""
+        return self._decoding.leading_spaces
 
     def is_special(self, token_id: int) -> bool:
         """Whether the token steers the model and is no part of the text."""
@@ -108,36 +138,78 @@ class Tokenizer:
             InvalidValueError: the text has more than `MAX_TEXT_CHARACTERS`, or is beyond what the
                 library can cut into words.
         """
-        if len(text) > MAX_TEXT_CHARACTERS:
-            raise InvalidValueError(
-                f"The text has {len(text)} characters; at most {MAX_TEXT_CHARACTERS} are supported."
-            )
+        _check_length(text)
         ids = [self._bos_token_id] if add_bos and self._bos_token_id is not None else []
-        for part in self.split_special(text) if parse_special else (text,):
-            ids += self._encode_plain(part) if isinstance(part, str) else (part,)
+        parts = self.split_special(text) if parse_special else (text,) if text else ()
+        return ids + self.encode_parts(parts)
+
+    def encode_parts(self, parts: Iterable[int | str]) -> list[int]:
+        """The ids of a text that was cut at its special tokens.
+
+        Args:
+            parts: as `split_special` gives them. What the strings say of special tokens is text.
+
+        Raises:
+            InvalidValueError: as `encode` does.
+        """
+        ids: list[int] = []
+        for index, part in enumerate(parts):
+            if isinstance(part, int):
+                ids.append(part)
+                continue
+            _check_length(part)
+            ids += self._encode_plain(part, at_start=index == 0)
         return ids
 
     def split_special(self, text: str) -> Iterator[int | str]:
         """The text cut at its special tokens: their ids, and the strings between them.
 
-        The leftmost one counts, and of those that start there the longest.
+        The leftmost one counts, and of those that start there the longest. Some tokens swallow
+        the white space beside them.
         """
         end = 0
-        if self._special_pattern is not None:
-            for match in self._special_pattern.finditer(text):
-                if match.start() > end:
-                    yield text[end : match.start()]
-                yield self._specials[match.group()]
-                end = match.end()
+        while match := self._next_special(text, end):
+            token_id = self._specials[match.group()]
+            before = text[end : match.start()]
+            if token_id in self._swallows_before:
+                before = before.rstrip(_WHITE_SPACE)
+            if before:
+                yield before
+            yield token_id
+            end = match.end()
+            if token_id in self._swallows_after and (spaces := _SPACES.match(text, end)):
+                end = spaces.end()
         if end < len(text):
             yield text[end:]
+
+    def _next_special(self, text: str, start: int) -> re.Match[str] | None:
+        return None if self._special_pattern is None else self._special_pattern.search(text, start)
 
     def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
         """The text of some tokens; bytes that are no UTF-8 become U+FFFD."""
         shown = (index for index in ids if not (skip_special and index in self._special_ids))
-        return b"".join(map(self.token_bytes, shown)).decode("utf-8", "replace")
+        data = b"".join(map(self.token_bytes, shown))
+        return without_leading_spaces(data, self.leading_spaces)[0].decode("utf-8", "replace")
 
-    def _encode_plain(self, text: str) -> list[int]:
+    def _encode_plain(self, text: str, *, at_start: bool) -> list[int]:
+        if self._first_space and at_start and not self._has_its_start(text):
+            text = " " + text
+        ids = self._encode_text(text)
+        if self._special_ids.isdisjoint(ids) or not self._next_special(text, 0):
+            return ids
+        # Some models find their special tokens in plain text, whatever the library is told. In two
+        # halves, neither of which is one, it stays text.
+        assert self._special_pattern is not None
+        return [
+            index
+            for half in _halves(text, self._special_pattern)
+            for index in self._encode_text(half)
+        ]
+
+    def _has_its_start(self, text: str) -> bool:
+        return text.startswith((" ", "▁")) or bool(self._starts_with_added.match(text))
+
+    def _encode_text(self, text: str) -> list[int]:
         well_formed = _LONE_SURROGATE.sub("\ufffd", text)
         try:
             # Of the library's ways to encode, only the batch lets other threads run meanwhile.
@@ -149,34 +221,34 @@ class Tokenizer:
         return encoding.ids
 
 
-def _any_of(literals: dict[str, int]) -> re.Pattern[str] | None:
-    if not literals:
-        return None
-    longest_first = sorted(literals, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first)))
+def without_leading_spaces(data: bytes, count: int) -> tuple[bytes, int]:
+    """``data`` without up to ``count`` spaces at its start, and how many more it may still lose."""
+    if not count:
+        return data, 0
+    rest = data.lstrip(b" ")
+    taken = min(len(data) - len(rest), count)
+    return data[taken:], 0 if rest else count - taken
 
 
-def _check(backend: tokenizers.Tokenizer, path: Path) -> None:
-    if not isinstance(backend.decoder, tokenizers.decoders.ByteLevel):
-        raise ModelLoadError(f"{path} is not a byte-level tokenizer.")
+def _check_length(text: str) -> None:
+    if len(text) > MAX_TEXT_CHARACTERS:
+        raise InvalidValueError(
+            f"The text has {len(text)} characters; at most {MAX_TEXT_CHARACTERS} are supported."
+        )
+
+
+def _halves(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """The text cut within each match."""
+    start = 0
+    for match in pattern.finditer(text):
+        middle = match.start() + max(len(match.group()) // 2, 1)
+        yield text[start:middle]
+        start = middle
+    if start < len(text):
+        yield text[start:]
+
+
+def _check_ids(backend: tokenizers.Tokenizer, path: Path) -> None:
     ids = set(backend.get_vocab(with_added_tokens=True).values())
     if not ids or max(ids) != len(ids) - 1:
         raise ModelLoadError(f"{path} has gaps among its token ids.")
-
-
-def _byte_of_letter() -> dict[str, int]:
-    """GPT-2's alphabet: a printable character for each byte, most of them in Latin-1."""
-    printable = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
-    others = (byte for byte in range(256) if byte not in printable)
-    letters = {chr(byte): byte for byte in printable}
-    return letters | {chr(0x100 + index): byte for index, byte in enumerate(others)}
-
-
-_BYTE_OF_LETTER = _byte_of_letter()
-
-
-def _letters_to_bytes(token: str) -> bytes:
-    try:
-        return bytes([_BYTE_OF_LETTER[letter] for letter in token])
-    except KeyError:  # not written in the alphabet: a token of plain text
-        return token.encode()
