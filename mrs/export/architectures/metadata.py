@@ -58,6 +58,46 @@ class ArchitectureMetadata:
         value = self._metadata.get(f"{self._prefix}.{key}")
         return None if value in (None, 0) else self.number(key)
 
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false."""
+        value = self._get(key, default)
+        if not isinstance(value, bool):
+            raise self._wrong(key, value, "true or false")
+        return value
+
+    def flags(self, key: str, length: int) -> list[bool] | None:
+        """One flag for each of ``length`` layers, or None where the key is absent.
+
+        A number ``n`` stands for all layers but each ``n``-th, as in some GGUF files.
+        """
+        value = self._metadata.get(f"{self._prefix}.{key}")
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return [(index + 1) % value != 0 for index in range(length)]
+        if not isinstance(value, list) or len(value) < length:
+            raise self._wrong(key, value, f"a list of {length} flags")
+        flags = [bool(item) for item in value[:length] if isinstance(item, bool | int)]
+        if len(flags) != length:
+            raise self._wrong(key, value, f"a list of {length} flags")
+        return flags
+
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """Positive numbers.
+
+        Raises:
+            CorruptCheckpointError: it is missing, or not a list of such numbers.
+        """
+        value = self._get(key, None)
+        if not isinstance(value, list):
+            raise self._wrong(key, value, "a list of numbers")
+        numbers = tuple(float(item) for item in value if isinstance(item, int | float))
+        if len(numbers) != len(value) or not all(
+            _SMALLEST_NUMBER <= number <= _LARGEST_NUMBER for number in numbers
+        ):
+            raise self._wrong(key, value, "a list of positive numbers")
+        return numbers
+
     def text(self, key: str, default: str) -> str:
         """A string."""
         value = self._get(key, default)

@@ -20,6 +20,104 @@ class RopeLayout(Enum):
     PAIRS = "pairs"
 
 
+class NormKind(Enum):
+    """``RMS`` divides by the root mean square; ``LAYER`` centres first (and may have a bias)."""
+
+    RMS = "rms"
+    LAYER = "layer"
+
+
+class Activation(Enum):
+    """The function between the matrices of an MLP."""
+
+    SILU = "silu"
+    GELU = "gelu"
+    GELU_TANH = "gelu_tanh"
+    QUICK_GELU = "quick_gelu"
+    RELU = "relu"
+    RELU_SQUARED = "relu_squared"
+
+
+@dataclass(frozen=True)
+class NormSpec:
+    """The norms of a model.
+
+    Attributes:
+        kind: what is divided by.
+        epsilon: added to the variance.
+        offset: added to every stored weight: 1.0 where a checkpoint holds ``weight - 1``.
+    """
+
+    kind: NormKind
+    epsilon: float
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class LinearScaling:
+    """Positions are divided by ``factor`` (Chen et al., arXiv:2306.15595)."""
+
+    factor: float
+
+
+@dataclass(frozen=True)
+class DynamicScaling:
+    """NTK-aware scaling of the base, for the whole context of the artifact."""
+
+    factor: float
+    original_context: int
+
+
+@dataclass(frozen=True)
+class Llama3Scaling:
+    """Llama 3.1's: long waves are divided by ``factor``, short ones not, a ramp between."""
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_context: int
+
+
+@dataclass(frozen=True)
+class YarnScaling:
+    """YaRN (Peng et al., arXiv:2309.00071).
+
+    Attributes:
+        factor: how many times the original context.
+        original_context: positions the model was first trained for.
+        beta_fast: rotations above which a pair keeps its frequency.
+        beta_slow: rotations below which it is divided by ``factor``.
+        attention_factor: multiplies cosines and sines.
+        truncate: whether the ends of the ramp are rounded to whole pairs.
+    """
+
+    factor: float
+    original_context: int
+    beta_fast: float
+    beta_slow: float
+    attention_factor: float
+    truncate: bool = True
+
+
+@dataclass(frozen=True)
+class FactorsScaling:
+    """Each pair's frequency is divided by its own number (LongRoPE, arXiv:2402.13753; Llama 3.1
+    as GGUF stores it).
+
+    Attributes:
+        tensor: the checkpoint tensor that holds them, or None where ``values`` does.
+        values: one for each pair.
+        attention_factor: multiplies cosines and sines.
+    """
+
+    tensor: str | None = None
+    values: tuple[float, ...] = ()
+    attention_factor: float = 1.0
+
+
+RopeScaling = LinearScaling | DynamicScaling | Llama3Scaling | YarnScaling | FactorsScaling
+
+
 @dataclass(frozen=True)
 class RopeSpec:
     """Rotary position embedding (Su et al., RoFormer, arXiv:2104.09864).
@@ -28,32 +126,159 @@ class RopeSpec:
         base: theta; the frequency of pair ``i`` is ``base ** (-2 i / dims)``.
         dims: rotated dimensions of each head (even, at most the head size).
         layout: order of the rows in the checkpoint.
-        scale: positions are divided by it (linear scaling); 1.0 for none.
-        factors: the checkpoint tensor that divides each frequency, or None.
+        scaling: what stretches the context, or None.
     """
 
     base: float
     dims: int
     layout: RopeLayout
-    scale: float = 1.0
-    factors: str | None = None
+    scaling: RopeScaling | None = None
 
 
 @dataclass(frozen=True)
 class AttentionSpec:
     """Grouped-query attention (Ainslie et al., arXiv:2305.13245).
 
+    Biases are there where the checkpoint has tensors for them.
+
     Attributes:
         num_heads: query heads.
         num_kv_heads: key and value heads; divides ``num_heads``.
         head_dim: size of one head.
-        rope: position embedding.
+        rope: position embedding; None for a layer without.
+        scale: multiplies query-key products.
+        softcap: bound of the scores, ``softcap * tanh(scores / softcap)``; 0 for none.
+        window: a token sees itself and ``window - 1`` before it; None for all.
+        query_key_norm: queries and keys are normed before they are rotated.
+        sinks: each head has a logit that takes attention and gives nothing.
     """
 
     num_heads: int
     num_kv_heads: int
     head_dim: int
+    rope: RopeSpec | None
+    scale: float
+    softcap: float = 0.0
+    window: int | None = None
+    query_key_norm: bool = False
+    sinks: bool = False
+
+
+@dataclass(frozen=True)
+class LatentAttentionSpec:
+    """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434), expanded to ordinary heads.
+
+    Attributes:
+        num_heads: query heads, which are the key and value heads too.
+        query_rank: width of the compressed query; None where queries are not compressed.
+        kv_rank: width of the compressed keys and values.
+        plain_dim: dimensions of a head that are not rotated.
+        rope: position embedding; its ``dims`` follow the plain ones in each head.
+        value_dim: size of a value head.
+        scale: multiplies query-key products.
+    """
+
+    num_heads: int
+    query_rank: int | None
+    kv_rank: int
+    plain_dim: int
     rope: RopeSpec
+    value_dim: int
+    scale: float
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Key and value heads of the cache."""
+        return self.num_heads
+
+    @property
+    def head_dim(self) -> int:
+        """Size of one cached head: keys' and values' alike."""
+        return max(self.plain_dim + self.rope.dims, self.value_dim)
+
+
+@dataclass(frozen=True)
+class MlpSpec:
+    """A feed-forward layer.
+
+    Attributes:
+        width: its inner width.
+        activation: between the matrices.
+        gated: ``down(act(gate(x)) * up(x))`` (Shazeer, arXiv:2002.05202) or ``down(act(up(x)))``.
+    """
+
+    width: int
+    activation: Activation
+    gated: bool = True
+
+
+class RouterKind(Enum):
+    """How the experts of a token and their shares are found.
+
+    ``SOFTMAX``: probabilities over all experts, of which the largest are taken.
+    ``SIGMOID``: a score for each expert by itself, with a bias that counts for the choice alone
+    (DeepSeek-V3).
+    ``TOP_SOFTMAX``: the largest logits, and probabilities over those.
+    ``SPARSE_MIXER``: Phi-3.5-MoE's, one expert after the other.
+    """
+
+    SOFTMAX = "softmax"
+    SIGMOID = "sigmoid"
+    TOP_SOFTMAX = "top_softmax"
+    SPARSE_MIXER = "sparse_mixer"
+
+
+@dataclass(frozen=True)
+class MoeSpec:
+    """A mixture of experts (Shazeer et al., arXiv:1701.06538).
+
+    Attributes:
+        experts: how many there are.
+        used: how many work on a token.
+        width: inner width of one.
+        activation: of each.
+        router: how they are chosen.
+        normalize: whether the shares of the chosen are scaled to a sum of 1.
+        scale: multiplies the shares.
+        groups: into how many groups the experts are divided for the choice.
+        groups_used: how many of the groups may be chosen from.
+        shared_width: inner width of the expert that always works; None where there is none.
+        clamp: bound of the gated product's parts (GPT-OSS); None for none.
+        jitter: threshold of the sparse mixer.
+    """
+
+    experts: int
+    used: int
+    width: int
+    activation: Activation
+    router: RouterKind
+    normalize: bool
+    scale: float = 1.0
+    groups: int = 1
+    groups_used: int = 1
+    shared_width: int | None = None
+    clamp: float | None = None
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True)
+class LayerSpec:
+    """One block.
+
+    Attributes:
+        attention: its attention.
+        mlp: its feed-forward part.
+        parallel: attention and MLP both work on the block's input, and their sum is added to it.
+            Without a norm of its own, the MLP shares the attention's.
+        pre_norm: the input of each part is normed.
+        post_norm: the result of each part is normed.
+    """
+
+    attention: AttentionSpec | LatentAttentionSpec
+    mlp: MlpSpec | MoeSpec
+    parallel: bool = False
+    pre_norm: bool = True
+    post_norm: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,23 +286,44 @@ class DecoderSpec:
     """A decoder-only transformer.
 
     Attributes:
-        architecture: family name as the checkpoint spells it.
+        architecture: family name as GGUF spells it.
         hidden_size: width of the residual stream.
-        intermediate_size: width of the gated MLP.
-        num_layers: number of blocks.
         vocab_size: rows of the embedding and width of the logits.
-        context_length: positions the model was made for.
-        norm_epsilon: epsilon of every RMS norm.
-        attention: shared by all layers.
+        context_length: positions the artifact has room for.
+        norm: every norm of the model.
+        layers: the blocks, in order.
         tied_embeddings: the output head is the embedding.
+        learned_positions: a table of position embeddings is added to the tokens' (GPT-2).
+        embedding_scale: multiplies embeddings.
+        residual_scale: multiplies what a block adds to the residual stream.
+        logit_scale: multiplies logits.
+        logit_softcap: bound of the logits; 0 for none.
     """
 
     architecture: str
     hidden_size: int
-    intermediate_size: int
-    num_layers: int
     vocab_size: int
     context_length: int
-    norm_epsilon: float
-    attention: AttentionSpec
+    norm: NormSpec
+    layers: tuple[LayerSpec, ...]
     tied_embeddings: bool
+    learned_positions: bool = False
+    embedding_scale: float = 1.0
+    residual_scale: float = 1.0
+    logit_scale: float = 1.0
+    logit_softcap: float = 0.0
+
+    @property
+    def num_layers(self) -> int:
+        """Number of blocks."""
+        return len(self.layers)
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Heads of each layer's cache."""
+        return self.layers[0].attention.num_kv_heads
+
+    @property
+    def head_dim(self) -> int:
+        """Size of one cached head."""
+        return self.layers[0].attention.head_dim

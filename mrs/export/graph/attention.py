@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mrs.errors import CorruptCheckpointError
-from mrs.export.architectures.spec import DecoderSpec
-from mrs.export.graph.rope import Wave, head_row_order, rope_frequencies, rope_table
+from mrs.export.architectures.spec import AttentionSpec, DecoderSpec, RopeSpec
+from mrs.export.graph.norm import head_norm
+from mrs.export.graph.positions import RopeTables
+from mrs.export.graph.rope import head_row_order
 from mrs.export.graph.row_source import RowSource
 from mrs.export.graph.weights import Weights
 
@@ -20,18 +22,18 @@ class AttentionInputs:
     """What the attention of every layer shares.
 
     Attributes:
+        input_ids: int64 ``[batch, sequence]``.
         query_seqlens: int32 ``[batch]``, new tokens of each row.
         seqlens_k: int32 ``[batch]``, tokens of each row after the step, minus 1.
         total_sequence_length: int32 scalar, an upper bound of the batch.
-        cosines: float32 ``[positions, rotated / 2]``.
-        sines: the same.
+        tables: cosines and sines of each rotation.
     """
 
+    input_ids: ir.Value
     query_seqlens: ir.Value
     seqlens_k: ir.Value
     total_sequence_length: ir.Value
-    cosines: ir.Value
-    sines: ir.Value
+    tables: Mapping[RopeSpec, RopeTables]
 
 
 @dataclass(frozen=True)
@@ -44,81 +46,146 @@ class LayerCache:
     present_value: ir.Value
 
 
-def rope_weights(weights: Weights, spec: DecoderSpec) -> tuple[ir.Value, ir.Value]:
-    """The cosines and sines of every position of the context.
-
-    Raises:
-        CorruptCheckpointError: the tensors have another head size, or a factor is not above 0.
-    """
-    # Before anything is written whose size only the metadata tells.
-    _projection(weights, spec, "blk.0", "k")
-    frequencies = rope_frequencies(spec.attention.rope, _rope_factors(weights, spec))
-    shape = (spec.context_length, len(frequencies))
-
-    def table(name: str, wave: Wave) -> ir.Value:
-        chunks = rope_table(wave, frequencies, spec.context_length)
-        stored = weights.builder.weight_file.append(chunks, 4 * shape[0] * shape[1])
-        return weights.builder.stored(stored, name, ir.DataType.FLOAT, shape)
-
-    return table("rope.cos", np.cos), table("rope.sin", np.sin)
-
-
-def _rope_factors(weights: Weights, spec: DecoderSpec) -> NDArray[np.float32] | None:
-    rope = spec.attention.rope
-    if rope.factors is None:
-        return None
-    factors = weights.vector(rope.factors, rope.dims // 2, stored_as="rotary table")
-    if not np.all(factors > 0):
-        raise CorruptCheckpointError(
-            f"The tensor {rope.factors!r} holds {factors.min()}; frequencies are divided by it.",
-            hint="Download the model again, or convert it with a current converter.",
-        )
-    return factors
-
-
 def attention(
     weights: Weights,
-    spec: DecoderSpec,
+    model: DecoderSpec,
+    spec: AttentionSpec,
     block: str,
     x: ir.Value,
     inputs: AttentionInputs,
     cache: LayerCache,
 ) -> ir.Value:
     """Attention over the cache and the new tokens, with its output projection."""
-    sizes = spec.attention
-    qkv = _query_key_value(weights, spec, block, x)
-    packed = [qkv, None, None, cache.past_key, cache.past_value]
-    lengths = [inputs.seqlens_k, inputs.total_sequence_length, inputs.cosines, inputs.sines]
-    # Positions, bias, sinks, scales and norms are not used; the lengths of the queries come last.
-    attended = weights.builder.contrib(
-        "GroupQueryAttention",
-        [*packed, *lengths, *[None] * 7, inputs.query_seqlens],
-        f"{block}.attention",
-        {
-            "num_heads": sizes.num_heads,
-            "kv_num_heads": sizes.num_kv_heads,
-            "scale": float(sizes.head_dim**-0.5),
-            "do_rotary": 1,
-        },
-        outputs=[ir.Value(name=f"{block}.attended"), cache.present_key, cache.present_value],
+    qkv = _query_key_value(weights, model, spec, block, x)
+    tables = (None, None) if spec.rope is None else inputs.tables[spec.rope]
+    attended = grouped_query_attention(
+        weights, spec, block, qkv, tables, inputs, cache, rotates=spec.rope is not None
     )
-    width = sizes.num_heads * sizes.head_dim
-    output = weights.rows(f"{block}.attn_output", (spec.hidden_size, width))
+    width = spec.num_heads * spec.head_dim
+    output = weights.rows(f"{block}.attn_output", (model.hidden_size, width))
     return weights.linear(f"{block}.attn_output", attended, [output])
 
 
-def _query_key_value(weights: Weights, spec: DecoderSpec, block: str, x: ir.Value) -> ir.Value:
+def grouped_query_attention(
+    weights: Weights,
+    spec: AttentionSpec,
+    block: str,
+    qkv: tuple[ir.Value, ir.Value | None, ir.Value | None],
+    tables: tuple[ir.Value | None, ir.Value | None],
+    inputs: AttentionInputs,
+    cache: LayerCache,
+    *,
+    rotates: bool,
+) -> ir.Value:
+    """The operator itself, ``[batch, sequence, heads * head_dim]``.
+
+    Args:
+        weights: of the checkpoint.
+        spec: sizes.
+        block: names of the layer.
+        qkv: queries, keys and values, or all three packed in the first.
+        tables: cosines and sines, or none.
+        inputs: what all layers share.
+        cache: the layer's.
+        rotates: whether the operator rotates queries and keys.
+    """
+    lengths = [inputs.seqlens_k, inputs.total_sequence_length, *tables]
+    sinks = _sinks(weights, spec, block)
+    # Positions, bias, scales and norms are not used; the lengths of the queries come last.
+    rest = [None, None, sinks, None, None, None, None, inputs.query_seqlens]
+    attributes: dict[str, int | float] = {
+        "num_heads": spec.num_heads,
+        "kv_num_heads": spec.num_kv_heads,
+        "scale": float(spec.scale),
+        "do_rotary": int(rotates),
+    }
+    if spec.softcap:
+        attributes["softcap"] = float(spec.softcap)
+    if spec.window is not None:
+        attributes["local_window_size"] = spec.window
+    return weights.builder.contrib(
+        "GroupQueryAttention",
+        [*qkv, cache.past_key, cache.past_value, *lengths, *rest],
+        f"{block}.attention",
+        attributes,
+        outputs=[ir.Value(name=f"{block}.attended"), cache.present_key, cache.present_value],
+    )
+
+
+def check_projections(weights: Weights, spec: DecoderSpec) -> None:
+    """Before anything is written whose size only the metadata tells.
+
+    Raises:
+        CorruptCheckpointError: the tensors of the first layer have another head size.
+    """
+    first = spec.layers[0].attention
+    if isinstance(first, AttentionSpec):
+        _projections(weights, spec, first, "blk.0")
+
+
+def _query_key_value(
+    weights: Weights, model: DecoderSpec, spec: AttentionSpec, block: str, x: ir.Value
+) -> tuple[ir.Value, ir.Value | None, ir.Value | None]:
     """Query, key and value in one product, the rows of each head in the order of the rotation."""
-    parts = [_projection(weights, spec, block, letter) for letter in "qkv"]
-    return weights.linear(f"{block}.attn_qkv", x, parts)
+    parts = _projections(weights, model, spec, block)
+    packed = weights.linear(f"{block}.attn_qkv", x, parts)
+    if not spec.query_key_norm:
+        return packed, None, None
+    builder = weights.builder
+    query, key, value = (ir.Value(name=f"{block}.{part}") for part in ("query", "key", "value"))
+    width, kv_width = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
+    sizes = builder.constant(
+        f"qkv_sizes_{width}_{kv_width}", np.array([width, kv_width, kv_width], dtype=np.int64)
+    )
+    builder.op(
+        "Split", [packed, sizes], f"{block}.qkv_split", {"axis": -1}, outputs=[query, key, value]
+    )
+    normed = [
+        head_norm(
+            weights, part, f"{block}.attn_{letter}_norm", heads, spec.head_dim, model.norm,
+            _order(spec, heads),
+        )
+        for part, letter, heads in ((query, "q", spec.num_heads), (key, "k", spec.num_kv_heads))
+    ]  # fmt: skip
+    return normed[0], normed[1], value
 
 
-def _projection(weights: Weights, spec: DecoderSpec, block: str, letter: str) -> RowSource:
-    """The query, key or value projection of a layer."""
-    sizes, rope = spec.attention, spec.attention.rope
-    heads = sizes.num_heads if letter == "q" else sizes.num_kv_heads
-    shape = (heads * sizes.head_dim, spec.hidden_size)
-    rows = weights.rows(f"{block}.attn_{letter}", shape)
-    if letter == "v":
-        return rows
-    return replace(rows, order=head_row_order(rope.layout, heads, sizes.head_dim, rope.dims))
+def _projections(
+    weights: Weights, model: DecoderSpec, spec: AttentionSpec, block: str
+) -> list[RowSource]:
+    """The rows of queries, keys and values: as three matrices, or as one that holds all."""
+    counts = {"q": spec.num_heads, "k": spec.num_kv_heads, "v": spec.num_kv_heads}
+    if f"{block}.attn_qkv.weight" in weights.checkpoint.tensors:
+        heads = sum(counts.values())
+        rows = weights.rows(f"{block}.attn_qkv", (heads * spec.head_dim, model.hidden_size))
+        return [replace(rows, order=_packed_order(spec))]
+    return [
+        replace(
+            weights.rows(f"{block}.attn_{letter}", (heads * spec.head_dim, model.hidden_size)),
+            order=None if letter == "v" else _order(spec, heads),
+        )
+        for letter, heads in counts.items()
+    ]
+
+
+def _order(spec: AttentionSpec, heads: int) -> NDArray[np.int64] | None:
+    if spec.rope is None:
+        # Rows of a layer without rotation are stored as in its neighbours; any order will do, as
+        # long as queries and keys share it.
+        return None
+    return head_row_order(spec.rope.layout, heads, spec.head_dim, spec.rope.dims)
+
+
+def _packed_order(spec: AttentionSpec) -> NDArray[np.int64] | None:
+    turned = _order(spec, spec.num_heads + spec.num_kv_heads)
+    if turned is None:
+        return None
+    values = np.arange(spec.num_kv_heads * spec.head_dim) + len(turned)
+    return np.concatenate([turned, values])
+
+
+def _sinks(weights: Weights, spec: AttentionSpec, block: str) -> ir.Value | None:
+    if not spec.sinks:
+        return None
+    name = f"{block}.attn_sinks"
+    return weights.builder.weight(name, weights.vector(f"{name}.weight", spec.num_heads))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import onnx_ir as ir
 
 from mrs.export.architectures.spec import DecoderSpec
-from mrs.export.graph.attention import AttentionInputs, LayerCache, attention, rope_weights
+from mrs.export.graph.attention import AttentionInputs, LayerCache, check_projections
+from mrs.export.graph.block import Block, Residual
 from mrs.export.graph.builder import int64s
-from mrs.export.graph.mlp import gated_mlp
-from mrs.export.graph.norm import add_rms_norm, rms_norm
+from mrs.export.graph.norm import norm
+from mrs.export.graph.positions import position_ids, rope_tables
 from mrs.export.graph.stored_matrix import StoredMatrix
 from mrs.export.graph.weights import Weights
 
@@ -37,6 +39,7 @@ class _DecoderGraph:
     def __init__(self, spec: DecoderSpec, weights: Weights) -> None:
         self._spec = spec
         self._weights = weights
+        self._builder = weights.builder
         self._inputs: list[ir.Value] = []
         self._presents: list[ir.Value] = []
 
@@ -46,54 +49,63 @@ class _DecoderGraph:
         seqlens_k = self._input("seqlens_k", ir.DataType.INT32, "batch")
         total_length = self._input("total_sequence_length", ir.DataType.INT32)
         indices = self._input("logits_indices", ir.DataType.INT64, "rows")
-        tables = rope_weights(self._weights, self._spec)
-        shared = AttentionInputs(query_seqlens, seqlens_k, total_length, *tables)
+        check_projections(self._weights, self._spec)
+        tables = rope_tables(self._weights, self._spec)
+        shared = AttentionInputs(ids, query_seqlens, seqlens_k, total_length, tables)
 
         embedding = self._vocabulary_matrix("embedding", "token_embd", gathered=True)
-        hidden = embedding.gather(self._weights.builder, ids, "embedding")
-        hidden = self._layers(hidden, shared, on_layer)
-        logits = self._logits(hidden, indices, embedding)
+        residual = Residual(self._weights, self._spec, self._embed(ids, shared, embedding))
+        for index, layer in enumerate(self._spec.layers):
+            block = Block(self._weights, self._spec, layer, f"blk.{index}")
+            block.append_to(residual, shared, self._cache(index))
+            on_layer()
+        logits = self._logits(residual.total(), indices, embedding)
         self._weights.refuse_unused()
-        return self._weights.builder.model(
+        return self._builder.model(
             self._spec.architecture, self._inputs, [logits, *self._presents], producer="mrs"
         )
 
-    def _layers(
-        self, hidden: ir.Value, shared: AttentionInputs, on_layer: Callable[[], None]
-    ) -> ir.Value:
-        """All layers; each residual sum is taken by the norm that follows it."""
-        weights, spec = self._weights, self._spec
-        size, epsilon = spec.hidden_size, spec.norm_epsilon
-        delta: ir.Value | None = None
-        for layer in range(spec.num_layers):
-            block = f"blk.{layer}"
-            if delta is None:
-                normed = rms_norm(weights, hidden, f"{block}.attn_norm", size, epsilon)
-            else:
-                normed, hidden = add_rms_norm(
-                    weights, hidden, delta, f"{block}.attn_norm", size, epsilon
-                )
-            attended = attention(weights, spec, block, normed, shared, self._cache(layer))
-            normed, hidden = add_rms_norm(
-                weights, hidden, attended, f"{block}.ffn_norm", size, epsilon
+    def _embed(self, ids: ir.Value, shared: AttentionInputs, embedding: StoredMatrix) -> ir.Value:
+        hidden = embedding.gather(self._builder, ids, "embedding")
+        hidden = self._scaled(hidden, self._spec.embedding_scale, "embedding")
+        if self._spec.learned_positions:
+            shape = (self._spec.context_length, self._spec.hidden_size)
+            table = self._weights.table("position_embd.weight", shape)
+            positions = position_ids(
+                self._builder, ids, shared.query_seqlens, shared.seqlens_k, shape[0]
             )
-            delta = gated_mlp(weights, spec, block, normed)
-            on_layer()
-        return weights.builder.op("Add", [hidden, delta], "hidden")
+            stored = self._builder.weight("position_embedding.weight", table)
+            places = self._builder.op("Gather", [stored, positions], "position_embedding")
+            hidden = self._builder.op("Add", [hidden, places], "embedding.placed")
+        return hidden
 
     def _logits(self, hidden: ir.Value, indices: ir.Value, embedding: StoredMatrix) -> ir.Value:
         """Only the wanted positions pass the final norm and the output head."""
-        builder, spec = self._weights.builder, self._spec
+        builder, spec = self._builder, self._spec
         flat_shape = builder.constant("flat_shape", int64s(-1, spec.hidden_size))
         flat = builder.op("Reshape", [hidden, flat_shape], "flat_hidden")
         wanted = builder.op("Gather", [flat, indices], "wanted_hidden")
-        size, epsilon = spec.hidden_size, spec.norm_epsilon
-        normed = rms_norm(self._weights, wanted, "output_norm", size, epsilon)
+        normed = norm(self._weights, wanted, "output_norm", spec.hidden_size, spec.norm)
         head = embedding if spec.tied_embeddings else self._vocabulary_matrix("head", "output")
-        logits = head.multiply(builder, normed, "logits", rank=2)
+        logits = head.multiply(builder, normed, "head", rank=2)
+        if "output.bias" in self._weights.checkpoint.tensors:
+            bias = builder.weight("head.bias", self._weights.vector("output.bias", spec.vocab_size))
+            logits = builder.op("Add", [logits, bias], "head.biased")
+        logits = self._scaled(logits, spec.logit_scale, "head")
+        if spec.logit_softcap:
+            logits = self._scaled(logits, 1 / spec.logit_softcap, "softcap.inner")
+            logits = builder.op("Tanh", [logits], "softcap.tanh")
+            logits = self._scaled(logits, spec.logit_softcap, "softcap.outer")
+        logits.name = "logits"
         logits.shape = ir.Shape(("rows", spec.vocab_size))
         logits.type = ir.TensorType(ir.DataType.FLOAT)
         return logits
+
+    def _scaled(self, x: ir.Value, factor: float, name: str) -> ir.Value:
+        if factor == 1.0:
+            return x
+        constant = self._builder.constant(f"{name}.scale", np.array(factor, dtype=np.float32))
+        return self._builder.op("Mul", [x, constant], f"{name}.scaled")
 
     def _vocabulary_matrix(self, name: str, tensor: str, *, gathered: bool = False) -> StoredMatrix:
         shape = (self._spec.vocab_size, self._spec.hidden_size)
@@ -101,8 +113,8 @@ class _DecoderGraph:
         return self._weights.store(f"{name}.weight", [rows], gathered=gathered)
 
     def _cache(self, layer: int) -> LayerCache:
-        sizes = self._spec.attention
-        shape = ("batch", sizes.num_kv_heads, "capacity", sizes.head_dim)
+        spec = self._spec
+        shape = ("batch", spec.num_kv_heads, "capacity", spec.head_dim)
         past = [
             self._input(f"past_key_values.{layer}.{which}", ir.DataType.FLOAT, *shape)
             for which in ("key", "value")

@@ -1,13 +1,22 @@
-"""Rotary tables, and the order of query and key rows that the graph's rotation expects."""
+"""Rotary tables, and the order of rows that a graph's rotation expects."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.export.architectures.spec import RopeLayout, RopeSpec
+from mrs.export.architectures.spec import (
+    DynamicScaling,
+    FactorsScaling,
+    LinearScaling,
+    Llama3Scaling,
+    RopeLayout,
+    RopeSpec,
+    YarnScaling,
+)
 
 _Doubles = NDArray[np.float64]
 Wave = Callable[[_Doubles], _Doubles]
@@ -16,30 +25,52 @@ Wave = Callable[[_Doubles], _Doubles]
 _CHUNK_POSITIONS = 4096
 
 
-def rope_frequencies(rope: RopeSpec, factors: NDArray[np.float32] | None) -> _Doubles:
+def rope_frequencies(rope: RopeSpec, context: int, factors: _Doubles | None = None) -> _Doubles:
     """Radians by which each pair turns from one position to the next, float64 ``[dims / 2]``.
 
     Args:
-        rope: base, dims and linear scale.
-        factors: divisors of the frequencies ``[dims / 2]``, or None.
+        rope: base, dims and scaling.
+        context: positions that the table will have.
+        factors: what a `FactorsScaling` divides by, ``[dims / 2]``.
     """
-    frequencies = rope.base ** (-np.arange(0, rope.dims, 2, dtype=np.float64) / rope.dims)
-    frequencies /= rope.scale
-    return frequencies if factors is None else frequencies / factors
+    scaling = rope.scaling
+    if isinstance(scaling, DynamicScaling):
+        return _plain(_stretched_base(rope, scaling, context), rope.dims)
+    plain = _plain(rope.base, rope.dims)
+    if isinstance(scaling, LinearScaling):
+        return plain / scaling.factor
+    if isinstance(scaling, Llama3Scaling):
+        return _llama3(plain, scaling)
+    if isinstance(scaling, YarnScaling):
+        return _yarn(plain, rope, scaling)
+    if isinstance(scaling, FactorsScaling):
+        assert factors is not None, "the factors are in the checkpoint"
+        return plain / factors
+    return plain
 
 
-def rope_table(wave: Wave, frequencies: _Doubles, length: int) -> Iterator[NDArray[np.float32]]:
+def rope_amplitude(rope: RopeSpec) -> float:
+    """What cosines and sines are multiplied by."""
+    if isinstance(rope.scaling, YarnScaling | FactorsScaling):
+        return rope.scaling.attention_factor
+    return 1.0
+
+
+def rope_table(
+    wave: Wave, frequencies: _Doubles, length: int, amplitude: float = 1.0
+) -> Iterator[NDArray[np.float32]]:
     """Cosines or sines for positions ``0 .. length-1``, float32 ``[some positions, dims / 2]``.
 
     Args:
         wave: `numpy.cos` or `numpy.sin`.
         frequencies: of the pairs, as `rope_frequencies` gives them.
         length: number of positions.
+        amplitude: multiplies every value.
     """
     for start in range(0, length, _CHUNK_POSITIONS):
         stop = min(start + _CHUNK_POSITIONS, length)
         positions = np.arange(start, stop, dtype=np.float64)
-        yield wave(np.outer(positions, frequencies)).astype(np.float32)
+        yield (amplitude * wave(np.outer(positions, frequencies))).astype(np.float32)
 
 
 def head_row_order(
@@ -54,3 +85,41 @@ def head_row_order(
     head = np.arange(head_dim)
     head[:rotated] = np.arange(rotated).reshape(rotated // 2, 2).T.reshape(-1)
     return (np.arange(heads)[:, None] * head_dim + head).reshape(-1)
+
+
+def _plain(base: float, dims: int) -> _Doubles:
+    frequencies: _Doubles = base ** (-np.arange(0, dims, 2, dtype=np.float64) / dims)
+    return frequencies
+
+
+def _stretched_base(rope: RopeSpec, scaling: DynamicScaling, context: int) -> float:
+    """The base for a sequence as long as the context; a cache cannot follow a growing one."""
+    ratio = max(context, scaling.original_context) / scaling.original_context
+    stretch = scaling.factor * ratio - (scaling.factor - 1)
+    return float(rope.base * stretch ** (rope.dims / (rope.dims - 2)))
+
+
+def _llama3(plain: _Doubles, scaling: Llama3Scaling) -> _Doubles:
+    """Source: the reference code of Llama 3.1's model card."""
+    rotations = scaling.original_context * plain / (2 * math.pi)
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    smooth = np.clip((rotations - low) / (high - low), 0.0, 1.0)
+    return (1 - smooth) * plain / scaling.factor + smooth * plain
+
+
+def _yarn(plain: _Doubles, rope: RopeSpec, scaling: YarnScaling) -> _Doubles:
+    """Source: YaRN, section 3.2 ("NTK-by-parts")."""
+
+    def pair_with(rotations: float) -> float:
+        """The (fractional) pair that turns so often over the original context."""
+        wavelength = scaling.original_context / (rotations * 2 * math.pi)
+        return rope.dims * math.log(wavelength) / (2 * math.log(rope.base))
+
+    first, last = pair_with(scaling.beta_fast), pair_with(scaling.beta_slow)
+    if scaling.truncate:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, rope.dims - 1)
+    # A ramp without length would be divided by.
+    span = last - first or 0.001
+    slow = np.clip((np.arange(len(plain)) - first) / span, 0.0, 1.0)
+    return plain / scaling.factor * slow + plain * (1 - slow)

@@ -59,6 +59,12 @@ class Weights:
         self.records[name] = TensorRecord(source_type=source_type, stored_as=stored_as, exact=True)
         return values
 
+    def table(self, name: str, shape: tuple[int, int]) -> NDArray[np.float32]:
+        """A small matrix, which must have this shape, as it will be in the graph."""
+        rows = matrix(self.checkpoint, name, shape)
+        self.records[name] = TensorRecord(source_type=rows.dtype, stored_as="float32", exact=True)
+        return np.concatenate(list(rows.float_chunks()))
+
     def refuse_unused(self) -> None:
         """Refuse a checkpoint with tensors that the graph did not take.
 

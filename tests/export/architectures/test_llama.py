@@ -10,8 +10,21 @@ import numpy as np
 import pytest
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
-from mrs.export.architectures.llama import llama_spec
-from mrs.export.architectures.spec import AttentionSpec, DecoderSpec, RopeLayout, RopeSpec
+from mrs.export.architectures.registry import decoder_spec
+from mrs.export.architectures.spec import (
+    Activation,
+    AttentionSpec,
+    DecoderSpec,
+    FactorsScaling,
+    LayerSpec,
+    LinearScaling,
+    MlpSpec,
+    NormKind,
+    NormSpec,
+    RopeLayout,
+    RopeSpec,
+    YarnScaling,
+)
 from tests.export.gguf_files import llama_metadata
 from tests.export.memory_checkpoint import MemoryCheckpoint
 
@@ -27,19 +40,35 @@ def spec(
     """The spec of the tiny llama, some of its ``llama.`` keys replaced and one removed."""
     metadata = {**llama_metadata(), **{f"llama.{key}": value for key, value in values.items()}}
     metadata.pop(f"llama.{without}", None)
-    return llama_spec(MemoryCheckpoint(tensors, metadata))
+    return decoder_spec(MemoryCheckpoint(tensors, metadata))
+
+
+def attention(*args: Any, **kwargs: Any) -> AttentionSpec:
+    """The attention of the first layer of `spec`."""
+    found = spec(*args, **kwargs).layers[0].attention
+    assert isinstance(found, AttentionSpec)
+    return found
+
+
+def rope(*args: Any, **kwargs: Any) -> RopeSpec:
+    """The rotation of the first layer of `spec`."""
+    found = attention(*args, **kwargs).rope
+    assert found is not None
+    return found
 
 
 def test_every_field() -> None:
+    layer = LayerSpec(
+        AttentionSpec(4, 2, 16, RopeSpec(10000.0, 16, RopeLayout.PAIRS), scale=0.25),
+        MlpSpec(96, Activation.SILU),
+    )
     assert spec() == DecoderSpec(
         architecture="llama",
         hidden_size=64,
-        intermediate_size=96,
-        num_layers=2,
         vocab_size=1000,
         context_length=128,
-        norm_epsilon=1e-5,
-        attention=AttentionSpec(4, 2, 16, RopeSpec(10000.0, 16, RopeLayout.PAIRS)),
+        norm=NormSpec(NormKind.RMS, 1e-5),
+        layers=(layer, layer),
         tied_embeddings=True,
     )
 
@@ -51,37 +80,37 @@ def test_an_output_tensor_unties_the_head() -> None:
 
 def test_frequency_factors_are_taken_where_the_checkpoint_has_them() -> None:
     tensors = {"token_embd.weight": EMBEDDING, "rope_freqs.weight": np.ones(8, np.float32)}
-    assert spec(tensors=tensors).attention.rope.factors == "rope_freqs.weight"
+    assert rope(tensors=tensors).scaling == FactorsScaling("rope_freqs.weight")
 
 
 # --- defaults: those of llama.cpp -----------------------------------------------------------------
 
 
 def test_without_kv_heads_every_query_head_has_its_own() -> None:
-    assert spec(without="attention.head_count_kv").attention.num_kv_heads == 4
+    assert attention(without="attention.head_count_kv").num_kv_heads == 4
 
 
 def test_without_a_key_length_heads_share_the_width() -> None:
     values = {"attention.head_count": 2, "attention.head_count_kv": 2}
-    assert spec(values).attention.head_dim == 32
+    assert attention(values).head_dim == 32
 
 
 def test_a_key_length_need_not_follow_from_the_width() -> None:
-    assert spec({"attention.key_length": 128}).attention.head_dim == 128
+    assert attention({"attention.key_length": 128}).head_dim == 128
 
 
 def test_without_a_dimension_count_the_whole_head_is_rotated() -> None:
     values = {"attention.key_length": 128}
-    assert spec(values, without="rope.dimension_count").attention.rope.dims == 128
+    assert rope(values, without="rope.dimension_count").dims == 128
 
 
 def test_without_a_base_it_is_ten_thousand() -> None:
-    assert spec({"rope.freq_base": 5e5}).attention.rope.base == 5e5
-    assert spec(without="rope.freq_base").attention.rope.base == 10000.0
+    assert rope({"rope.freq_base": 5e5}).base == 5e5
+    assert rope(without="rope.freq_base").base == 10000.0
 
 
 @pytest.mark.parametrize(
-    ("values", "scale"),
+    ("values", "factor"),
     [
         ({}, 1.0),
         ({"rope.scaling.type": "none", "rope.scaling.factor": 4.0}, 1.0),
@@ -95,9 +124,10 @@ def test_without_a_base_it_is_ten_thousand() -> None:
     ids=str,
 )
 def test_positions_are_scaled_as_llama_cpp_scales_them(
-    values: dict[str, Any], scale: float
+    values: dict[str, Any], factor: float
 ) -> None:
-    assert spec(values).attention.rope.scale == scale
+    expected = None if factor == 1.0 else LinearScaling(factor)
+    assert rope(values).scaling == expected
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -199,12 +229,19 @@ def test_an_encoder_is_refused() -> None:
         spec({"attention.causal": False})
 
 
-@pytest.mark.parametrize("scaling", ["yarn", "longrope", "dynamic"])
-def test_other_scalings_are_refused(scaling: str) -> None:
-    with pytest.raises(
-        UnsupportedArchitectureError, match=f"{scaling!r} is not supported; .*linear"
-    ):
-        spec({"rope.scaling.type": scaling, "rope.scaling.factor": 4.0})
+def test_yarn_is_read_as_llama_cpp_reads_it() -> None:
+    keys = {
+        "rope.scaling.type": "yarn",
+        "rope.scaling.factor": 4.0,
+        "rope.scaling.original_context_length": 32,
+    }
+    expected = YarnScaling(4.0, 32, 32.0, 1.0, attention_factor=0.1 * math.log(4.0) + 1)
+    assert rope(keys).scaling == expected
+
+
+def test_other_scalings_are_refused() -> None:
+    with pytest.raises(UnsupportedArchitectureError, match=r"'mrope' is not supported; .*linear"):
+        spec({"rope.scaling.type": "mrope", "rope.scaling.factor": 4.0})
 
 
 @pytest.mark.parametrize("head_dim", [1, 20, 100])
@@ -226,4 +263,4 @@ def test_rotary_sizes_that_onnx_runtime_cannot_do_are_refused(rotated: int, head
 
 def test_part_of_a_head_may_be_rotated() -> None:
     values = {"rope.dimension_count": 16, "attention.key_length": 64}
-    assert spec(values).attention.rope.dims == 16
+    assert rope(values).dims == 16

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from mrs.errors import CorruptCheckpointError
 from mrs.export.architectures.registry import decoder_spec
-from mrs.export.graph.attention import rope_weights
+from mrs.export.graph.attention import check_projections
+from mrs.export.graph.positions import rope_tables
 from tests.export.gguf_files import LlamaSize
 from tests.export.graph.decoders import build, building, logits, tiny_llama
 from tests.export.memory_checkpoint import MemoryCheckpoint
@@ -27,8 +28,8 @@ def test_no_rotary_table_is_written_for_a_head_size_that_no_tensor_has(tmp_path:
     }
     hostile = dataclasses.replace(checkpoint, metadata=metadata)
     with building(hostile, tmp_path, "fp32") as weights:
-        with pytest.raises(CorruptCheckpointError, match=r"'blk\.0\.attn_k\.weight' has shape"):
-            rope_weights(weights, decoder_spec(hostile))
+        with pytest.raises(CorruptCheckpointError, match=r"'blk\.0\.attn_q\.weight' has shape"):
+            check_projections(weights, decoder_spec(hostile))
         assert weights.builder.weight_file.size == 0
 
 
@@ -42,13 +43,13 @@ def test_frequency_factors_must_be_above_zero(tmp_path: Path, factor: float) -> 
         building(hostile, tmp_path, "fp32") as weights,
         pytest.raises(CorruptCheckpointError, match=r"'rope_freqs\.weight' holds"),
     ):
-        rope_weights(weights, decoder_spec(hostile))
+        rope_tables(weights, decoder_spec(hostile))
 
 
 def test_tables_span_the_context(tmp_path: Path) -> None:
     checkpoint = tiny_llama(LlamaSize(context=200))
     with building(checkpoint, tmp_path, "fp32") as weights:
-        tables = rope_weights(weights, decoder_spec(checkpoint))
+        [tables] = rope_tables(weights, decoder_spec(checkpoint)).values()
     assert [list(table.shape or ()) for table in tables] == [[200, 8], [200, 8]]
 
 

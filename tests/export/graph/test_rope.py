@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mrs.export.architectures.spec import RopeLayout, RopeSpec
+from mrs.export.architectures.spec import FactorsScaling, LinearScaling, RopeLayout, RopeSpec
 from mrs.export.graph.rope import Wave, head_row_order, rope_frequencies, rope_table
 
 
 def whole_table(wave: Wave, rope: RopeSpec, length: int) -> NDArray[np.float32]:
-    return np.concatenate(list(rope_table(wave, rope_frequencies(rope, None), length)))
+    return np.concatenate(list(rope_table(wave, rope_frequencies(rope, length), length)))
 
 
 @pytest.mark.parametrize("position", [0, 1, 63, 4095, 4096, 8191])
@@ -24,7 +24,7 @@ def whole_table(wave: Wave, rope: RopeSpec, length: int) -> NDArray[np.float32]:
 def test_tables_hold_the_formula_to_float32(
     base: float, scale: float, pair: int, position: int
 ) -> None:
-    rope = RopeSpec(base, 64, RopeLayout.HALVES, scale=scale)
+    rope = RopeSpec(base, 64, RopeLayout.HALVES, LinearScaling(scale))
     angle = position / scale * base ** (-2 * pair / 64)
     cosine, sine = (whole_table(wave, rope, 8192)[position, pair] for wave in (np.cos, np.sin))
     # Rounding to float32, and an angle whose float64 rounding is at most 8192 * 2**-52.
@@ -41,16 +41,17 @@ def test_tables_have_a_row_for_every_position(length: int) -> None:
 def test_tables_come_a_few_megabytes_at_a_time() -> None:
     """A header may ask for four million positions."""
     chunks = rope_table(
-        np.cos, rope_frequencies(RopeSpec(1e4, 128, RopeLayout.HALVES), None), 1 << 22
+        np.cos, rope_frequencies(RopeSpec(1e4, 128, RopeLayout.HALVES), 1 << 22), 1 << 22
     )
     assert next(chunks).nbytes <= 1 << 21
 
 
 def test_factors_divide_frequencies() -> None:
-    rope = RopeSpec(10000.0, 4, RopeLayout.HALVES, scale=2.0)
-    factors = np.array([1.0, 8.0], dtype=np.float32)
-    expected = [1 / 2, 10000.0**-0.5 / 8 / 2]
-    np.testing.assert_allclose(rope_frequencies(rope, factors), expected, rtol=1e-15)
+    factors = (2.0, 8.0)
+    rope = RopeSpec(10000.0, 4, RopeLayout.HALVES, FactorsScaling(values=factors))
+    expected = [1 / 2, 10000.0**-0.5 / 8]
+    found = rope_frequencies(rope, 16, np.array(factors))
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
 # --- the order of rows ----------------------------------------------------------------------------

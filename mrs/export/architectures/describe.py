@@ -1,0 +1,197 @@
+"""Family, metadata and tensors -> DecoderSpec."""
+
+from __future__ import annotations
+
+from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
+from mrs.export.architectures.family import Family
+from mrs.export.architectures.metadata import ArchitectureMetadata
+from mrs.export.architectures.rope_scaling import rope_scaling
+from mrs.export.architectures.spec import (
+    LARGEST_CONTEXT,
+    Activation,
+    AttentionSpec,
+    DecoderSpec,
+    LayerSpec,
+    MlpSpec,
+    NormKind,
+    NormSpec,
+    RopeLayout,
+    RopeSpec,
+)
+from mrs.export.checkpoints.checkpoint import Checkpoint, CheckpointFormat
+
+
+def describe_decoder(family: Family, checkpoint: Checkpoint) -> DecoderSpec:
+    """Describe a checkpoint of a family, under canonical names.
+
+    Raises:
+        CorruptCheckpointError: metadata is missing or contradicts itself.
+        UnsupportedArchitectureError: a variant that is not exported.
+    """
+    return _Description(family, checkpoint).decoder()
+
+
+class _Description:
+    def __init__(self, family: Family, checkpoint: Checkpoint) -> None:
+        self._family = family
+        self._checkpoint = checkpoint
+        self._metadata = ArchitectureMetadata(checkpoint)
+        self._hidden = self._metadata.size("embedding_length")
+        self._num_layers = self._metadata.size("block_count")
+
+    def decoder(self) -> DecoderSpec:
+        family, metadata = self._family, self._metadata
+        if metadata.flag("attention.causal", True) is False:
+            raise UnsupportedArchitectureError(
+                f"This {family.name} checkpoint attends in both directions; only causal models "
+                "are supported.",
+                hint="Export a model that generates text.",
+            )
+        logit_scale = metadata.optional_number("logit_scale") or 1.0
+        root = float(self._hidden**0.5) if family.scale_embeddings else 1.0
+        return DecoderSpec(
+            architecture=family.name,
+            hidden_size=self._hidden,
+            vocab_size=_vocab_size(self._checkpoint),
+            context_length=metadata.size("context_length", largest=LARGEST_CONTEXT),
+            norm=self._norm(),
+            layers=tuple(self._layer(index) for index in range(self._num_layers)),
+            tied_embeddings="output.weight" not in self._checkpoint.tensors,
+            learned_positions=family.learned_positions,
+            embedding_scale=metadata.optional_number("embedding_scale") or root,
+            residual_scale=metadata.optional_number("residual_scale") or 1.0,
+            logit_scale=1.0 / logit_scale if family.divides_logits else logit_scale,
+            logit_softcap=metadata.optional_number("final_logit_softcapping") or 0.0,
+        )
+
+    def _norm(self) -> NormSpec:
+        family = self._family
+        name = "rms_epsilon" if family.norm is NormKind.RMS else "epsilon"
+        form = family.huggingface
+        stored_less = self._checkpoint.format is CheckpointFormat.HUGGING_FACE and form is not None
+        return NormSpec(
+            kind=family.norm,
+            epsilon=self._metadata.number(f"attention.layer_norm_{name}"),
+            offset=form.norm_offset if stored_less and form is not None else 0.0,
+        )
+
+    # --- layers -----------------------------------------------------------------------------------
+
+    def _layer(self, index: int) -> LayerSpec:
+        parallel = self._metadata.flag("use_parallel_residual", self._family.parallel)
+        return LayerSpec(
+            attention=self._attention(index),
+            mlp=self._mlp(),
+            parallel=parallel,
+            pre_norm=self._family.pre_norm,
+            post_norm=self._family.post_norm,
+        )
+
+    def _mlp(self) -> MlpSpec:
+        family, metadata = self._family, self._metadata
+        if experts := metadata.optional_size("expert_count"):
+            raise UnsupportedArchitectureError(
+                f"This {family.name} checkpoint has {experts} experts; mixtures of experts are "
+                "not supported.",
+                hint="Export a dense model.",
+            )
+        return MlpSpec(
+            width=metadata.size("feed_forward_length"),
+            activation=self._activation(),
+            gated=family.gated,
+        )
+
+    def _activation(self) -> Activation:
+        name = self._metadata.text("hidden_activation", self._family.activation.value)
+        try:
+            return Activation(name)
+        except ValueError:
+            raise UnsupportedArchitectureError(
+                f"The activation {name!r:.80} is not supported; supported: "
+                f"{', '.join(sorted(member.value for member in Activation))}.",
+                hint="Export a model with one of these.",
+            ) from None
+
+    def _attention(self, index: int) -> AttentionSpec:
+        metadata = self._metadata
+        heads = metadata.size("attention.head_count")
+        kv_heads = metadata.size("attention.head_count_kv", heads)
+        if heads % kv_heads:
+            raise CorruptCheckpointError(
+                f"{heads} query heads cannot be shared out to {kv_heads} key/value heads.",
+                hint="Convert the model again with a current converter.",
+            )
+        head_dim = metadata.size("attention.key_length", max(1, self._hidden // heads))
+        if head_dim % 8:
+            raise UnsupportedArchitectureError(
+                f"The head size is {head_dim}; ONNX Runtime's attention needs a multiple of 8.",
+                hint="Export a model with another head size.",
+            )
+        wide = self._num_layers in self._family.wide_scale_layers
+        natural = (self._hidden / heads if wide else head_dim) ** -0.5
+        window = self._window(index)
+        return AttentionSpec(
+            num_heads=heads,
+            num_kv_heads=kv_heads,
+            head_dim=head_dim,
+            rope=self._rope(index, head_dim, window),
+            scale=metadata.optional_number("attention.scale") or natural,
+            softcap=metadata.optional_number("attn_logit_softcapping") or 0.0,
+            window=window,
+            query_key_norm=self._family.query_key_norm or self._has(index, "attn_q_norm"),
+            sinks=self._family.sinks,
+        )
+
+    def _has(self, index: int, stem: str) -> bool:
+        return f"blk.{index}.{stem}.weight" in self._checkpoint.tensors
+
+    def _window(self, index: int) -> int | None:
+        window = self._metadata.optional_size("attention.sliding_window")
+        if window is None:
+            return None
+        slides = self._metadata.flags("attention.sliding_window_pattern", self._num_layers)
+        if slides is not None:
+            return window if slides[index] else None
+        every = self._family.full_attention_every
+        return None if every and (index + 1) % every == 0 else window
+
+    # --- positions --------------------------------------------------------------------------------
+
+    def _rope(self, index: int, head_dim: int, window: int | None) -> RopeSpec | None:
+        family, metadata = self._family, self._metadata
+        if family.learned_positions or (family.rope_in_windows_only and window is None):
+            return None
+        rotates = metadata.flags("rope.layers", self._num_layers)
+        if rotates is not None and not rotates[index]:
+            return None
+        if rotates is None and family.plain_every and (index + 1) % family.plain_every == 0:
+            return None
+        dims = metadata.size("rope.dimension_count", head_dim)
+        if dims % 16 or dims > head_dim:
+            raise UnsupportedArchitectureError(
+                f"{dims} of {head_dim} dimensions are rotated; that must be a multiple of 16 "
+                f"and at most the head size.",
+                hint="Export a model with another rotary size.",
+            )
+        base = metadata.number("rope.freq_base", 10000.0)
+        window_base = metadata.optional_number("rope.freq_base_swa") or family.window_rope_base
+        if window is not None and window_base is not None:
+            return RopeSpec(window_base, dims, self._layout())
+        scaling = rope_scaling(self._checkpoint, metadata, dims)
+        return RopeSpec(base, dims, self._layout(), scaling)
+
+    def _layout(self) -> RopeLayout:
+        form = self._family.huggingface
+        if self._checkpoint.format is CheckpointFormat.HUGGING_FACE and form is not None:
+            return form.layout
+        return self._family.gguf_layout
+
+
+def _vocab_size(checkpoint: Checkpoint) -> int:
+    embedding = checkpoint.tensors.get("token_embd.weight")
+    if embedding is None or len(embedding.shape) != 2:
+        raise CorruptCheckpointError(
+            "The checkpoint lacks the matrix token_embd.weight.",
+            hint="Convert the model again with a current converter.",
+        )
+    return embedding.shape[0]

@@ -1,0 +1,102 @@
+"""A model family as data: how its checkpoints, of either kind, differ from the plainest decoder.
+
+The plainest decoder is Llama as transformers stores it: RMS norms before attention and before a
+gated SiLU MLP, rotary positions with the halves of a head paired, no offsets, no scales. Sizes,
+biases and tied heads are never said here: they are read off each checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mrs.export.architectures.spec import Activation, NormKind, RopeLayout, RouterKind
+
+
+@dataclass(frozen=True)
+class HuggingFaceForm:
+    """How transformers stores a family.
+
+    Attributes:
+        model_types: ``model_type`` in ``config.json``.
+        layout: order of the rows of queries and keys.
+        norm_offset: what its norms add to their stored weights.
+        tensors: stem of a tensor's name (without ``model.layers.N.``, ``.weight`` and ``.bias``)
+            -> canonical stem, where `mrs.export.architectures.huggingface` has another or none.
+        config: key in ``config.json`` -> canonical metadata key, likewise.
+        defaults: values of keys that ``config.json`` leaves out: those of the config class.
+        transposed: canonical stems of matrices stored ``[in, out]``.
+        ignored: patterns (`fnmatch`) of tensors that no text needs: towers, drafting heads.
+    """
+
+    model_types: tuple[str, ...]
+    layout: RopeLayout = RopeLayout.HALVES
+    norm_offset: float = 0.0
+    tensors: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    transposed: frozenset[str] = frozenset()
+    ignored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Family:
+    """One architecture.
+
+    Attributes:
+        name: ``general.architecture`` in GGUF.
+        title: what people call it.
+        gguf: whether GGUF files of it can be read.
+        huggingface: how transformers stores it; None where it does not.
+        gguf_layout: order of the rows of queries and keys in GGUF files.
+        gguf_tensors: stem of a GGUF tensor -> canonical stem, where they differ.
+        norm: kind of its norms.
+        activation: of its MLPs, unless the config names one.
+        gated: whether its MLPs have a gate.
+        parallel: attention and MLP work side by side, unless the checkpoint says otherwise.
+        pre_norm: the input of attention and MLP is normed.
+        post_norm: their result is normed.
+        query_key_norm: queries and keys are normed in every checkpoint. Where a checkpoint has such
+            norms they are used in any case.
+        sinks: attention has sinks.
+        learned_positions: positions are embedded by a table.
+        full_attention_every: with a sliding window, each how-manyeth layer sees everything; 0
+            where none does. Checkpoints may say otherwise, layer by layer.
+        window_rope_base: rotary base of the layers with a window, unscaled; None if as the others.
+        rope_in_windows_only: layers without a window have no position embedding.
+        plain_every: each how-manyeth layer has no position embedding; 0 for none.
+        scale_embeddings: embeddings are multiplied by the root of their width.
+        wide_scale_layers: layer counts of the sizes whose attention is scaled by width / heads.
+        divides_logits: ``logit_scale`` divides logits instead of multiplying them.
+        router: of its experts.
+        normalizes_experts: shares of the chosen experts sum to 1, unless the checkpoint says.
+        shared_expert: it has an expert that always works, where its width says so.
+        expert_clamp: bound in the experts' gated product.
+    """
+
+    name: str
+    title: str
+    huggingface: HuggingFaceForm | None = None
+    gguf: bool = True
+    gguf_layout: RopeLayout = RopeLayout.HALVES
+    gguf_tensors: Mapping[str, str] = field(default_factory=dict)
+    norm: NormKind = NormKind.RMS
+    activation: Activation = Activation.SILU
+    gated: bool = True
+    parallel: bool = False
+    pre_norm: bool = True
+    post_norm: bool = False
+    query_key_norm: bool = False
+    sinks: bool = False
+    learned_positions: bool = False
+    full_attention_every: int = 0
+    window_rope_base: float | None = None
+    rope_in_windows_only: bool = False
+    plain_every: int = 0
+    scale_embeddings: bool = False
+    wide_scale_layers: tuple[int, ...] = ()
+    divides_logits: bool = False
+    router: RouterKind = RouterKind.SOFTMAX
+    normalizes_experts: bool = False
+    expert_clamp: float | None = None
