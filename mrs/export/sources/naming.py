@@ -16,15 +16,16 @@ _QUANTIZATION = r"""
       | b?f16 | fp16 | f(?:p)?32 | tq[12]_0 | mxfp4(?:[_-]moe)? | nvfp4 | gguf )
 """
 _SUFFIX = re.compile(rf"(?<=.)[._-]{_QUANTIZATION}$", re.VERBOSE | re.IGNORECASE)
+_ENDING = re.compile(r"(?:-[0-9]{5}-of-[0-9]{5})?\.gguf$", re.IGNORECASE)
 
 
 def model_name_from_file(file_name: str) -> str:
-    """Name a model after its file, without the extension and the quantization.
+    """Name a model after its file or folder, without extension, part number and quantization.
 
     The name is lower case, of ``[a-z0-9._-]``, 1 to 96 characters, and starts with a letter or
     digit: ``SmolLM2-135M-Instruct.Q4_1.gguf`` is ``smollm2-135m-instruct``.
     """
-    stem = re.sub(r"\.gguf$", "", file_name, flags=re.IGNORECASE)
+    stem = _ENDING.sub("", file_name)
     while (shorter := _SUFFIX.sub("", stem)) != stem:
         stem = shorter
     ascii_only = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode("ascii")

