@@ -46,6 +46,18 @@ def family_of(checkpoint: Checkpoint) -> Family:
     return family
 
 
+def unsupported_model_type(name: str, wants_remote_code: bool) -> UnsupportedArchitectureError:
+    """The error for a ``model_type`` that is not there."""
+    hint = "Export a model of a supported family."
+    if wants_remote_code:
+        hint = f"It comes with Python code of its own, which mrs never runs. {hint}"
+    return UnsupportedArchitectureError(
+        f"The model type {name!r:.80} is not supported; supported: "
+        f"{', '.join(sorted(MODEL_TYPES))}.",
+        hint=hint,
+    )
+
+
 def unsupported(name: str) -> UnsupportedArchitectureError:
     """The error for an architecture that is not there."""
     return UnsupportedArchitectureError(

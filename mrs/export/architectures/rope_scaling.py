@@ -2,7 +2,7 @@
 
 Keys are GGUF's where it has them. What only ``config.json`` tells is under keys of our own, which
 `mrs.export.architectures.huggingface` writes: ``rope.scaling.low_freq_factor``,
-``rope.scaling.high_freq_factor``, ``rope.scaling.long_factors`` and ``.short_factors``.
+``.high_freq_factor``, ``.long_factors``, ``.short_factors``, ``.amplitude`` and ``.truncate``.
 """
 
 from __future__ import annotations
@@ -75,9 +75,11 @@ def _yarn(metadata: ArchitectureMetadata) -> YarnScaling:
     factor = metadata.optional_number("rope.scaling.factor")
     if factor is None:
         factor = metadata.size("context_length", largest=LARGEST_CONTEXT) / original
-    attention = metadata.optional_number("rope.scaling.attn_factor")
+    attention = metadata.optional_number("rope.scaling.amplitude")
     if attention is None:
-        attention = 0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0
+        # llama.cpp's factor multiplies what the paper recommends.
+        attention = metadata.optional_number("rope.scaling.attn_factor") or 1.0
+        attention *= 0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0
     return YarnScaling(
         factor=factor,
         original_context=original,
@@ -97,7 +99,8 @@ def _longrope(checkpoint: Checkpoint, metadata: ArchitectureMetadata, dims: int)
     context = metadata.size("context_length", largest=LARGEST_CONTEXT)
     original = _original_context(metadata)
     long = context > original
-    attention = metadata.optional_number("rope.scaling.attn_factor")
+    attention = metadata.optional_number("rope.scaling.amplitude")
+    attention = attention or metadata.optional_number("rope.scaling.attn_factor")
     if attention is None:
         ratio = context / original
         attention = math.sqrt(1 + math.log(ratio) / math.log(original)) if ratio > 1 else 1.0

@@ -1,0 +1,236 @@
+"""``config.json`` -> metadata under GGUF's keys.
+
+GGUF has a name for nearly everything that a config says of a decoder. What only a config knows is
+put under keys of our own: ``hidden_activation``, ``rope.layers`` (which layers rotate), and in
+``rope.scaling``: ``amplitude`` (the final factor of cosines and sines), ``low_freq_factor``,
+``high_freq_factor``, ``long_factors``, ``short_factors`` and ``truncate``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from mrs.errors import UnsupportedArchitectureError
+from mrs.export.architectures.family import HuggingFaceForm
+from mrs.export.architectures.spec import Activation
+from mrs.export.checkpoints.checkpoint import MetadataValue
+from mrs.export.checkpoints.hf_config import HfConfig
+from mrs.export.checkpoints.json_section import JsonSection
+
+_SIZES: Mapping[str, str] = {
+    "hidden_size": "embedding_length",
+    "num_hidden_layers": "block_count",
+    "intermediate_size": "feed_forward_length",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "max_position_embeddings": "context_length",
+}
+_NUMBERS: Mapping[str, str] = {
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+    "layer_norm_eps": "attention.layer_norm_epsilon",
+    "layer_norm_epsilon": "attention.layer_norm_epsilon",
+    "norm_epsilon": "attention.layer_norm_epsilon",
+    "attn_logit_softcapping": "attn_logit_softcapping",
+    "final_logit_softcapping": "final_logit_softcapping",
+    "logit_scale": "logit_scale",
+}
+_FLAGS: Mapping[str, str] = {"use_parallel_residual": "use_parallel_residual"}
+_ACTIVATION_KEYS = ("hidden_activation", "hidden_act", "activation_function")
+_ACTIVATIONS: Mapping[str, Activation] = {
+    "silu": Activation.SILU,
+    "swish": Activation.SILU,
+    "gelu": Activation.GELU,
+    "gelu_new": Activation.GELU_TANH,
+    "gelu_fast": Activation.GELU_TANH,
+    "gelu_pytorch_tanh": Activation.GELU_TANH,
+    "quick_gelu": Activation.QUICK_GELU,
+    "relu": Activation.RELU,
+    "relu2": Activation.RELU_SQUARED,
+}
+_SLIDING = "sliding_attention"
+
+
+def config_metadata(name: str, form: HuggingFaceForm, config: HfConfig) -> dict[str, MetadataValue]:
+    """The metadata of a model, under ``<name>.``.
+
+    Args:
+        name: the architecture's, in GGUF's words.
+        form: how transformers stores the family.
+        config: ``config.json``.
+
+    Raises:
+        CheckpointError: a value is missing or of the wrong type.
+        UnsupportedArchitectureError: an activation or scaling that mrs does not have.
+    """
+    values = {**form.defaults, **config.outer.values, **config.values}
+    found = _Translation(JsonSection(config.file, values), form).metadata()
+    return {f"{name}.{key}": value for key, value in found.items()}
+
+
+class _Translation:
+    def __init__(self, config: JsonSection, form: HuggingFaceForm) -> None:
+        self._config = config
+        self._form = form
+        self._found: dict[str, MetadataValue] = {}
+
+    def metadata(self) -> dict[str, MetadataValue]:
+        config, found = self._config, self._found
+        for key, canonical in _SIZES.items():
+            if (size := config.optional_size(key)) is not None:
+                found[canonical] = size
+        for key, canonical in _NUMBERS.items():
+            if (number := config.optional_number(key)) is not None:
+                found[canonical] = number
+        for key, canonical in _FLAGS.items():
+            if (flag := config.optional_flag(key)) is not None:
+                found[canonical] = flag
+        for key, canonical in self._form.config.items():
+            if config.has(key):
+                found[canonical] = _plain(config, key)
+        if (scalar := config.optional_number("query_pre_attn_scalar")) is not None:
+            found["attention.scale"] = scalar**-0.5
+        self._activation()
+        self._windows()
+        self._rope()
+        return found
+
+    def _activation(self) -> None:
+        for key in _ACTIVATION_KEYS:
+            name = self._config.optional_text(key)
+            if name is None:
+                continue
+            if name not in _ACTIVATIONS:
+                raise UnsupportedArchitectureError(
+                    f"The activation {name!r:.80} is not supported; supported: "
+                    f"{', '.join(sorted(_ACTIVATIONS))}.",
+                    hint="Export a model with one of these.",
+                )
+            self._found["hidden_activation"] = _ACTIVATIONS[name].value
+            return
+
+    def _windows(self) -> None:
+        config, found = self._config, self._found
+        window = config.optional_size("sliding_window")
+        if window is None or config.flag("use_sliding_window", True) is False:
+            return
+        found["attention.sliding_window"] = window
+        kinds = config.optional_texts("layer_types")
+        if kinds is not None:
+            found["attention.sliding_window_pattern"] = [kind == _SLIDING for kind in kinds]
+        elif config.has("use_sliding_window") and config.has("max_window_layers"):
+            first = config.count("max_window_layers")
+            layers = config.size("num_hidden_layers")
+            found["attention.sliding_window_pattern"] = [index >= first for index in range(layers)]
+        elif (every := config.optional_size("sliding_window_pattern")) is not None:
+            found["attention.sliding_window_pattern"] = every
+
+    def _rope(self) -> None:
+        config, found = self._config, self._found
+        if (rotates := config.optional_counts("no_rope_layers")) is not None:
+            found["rope.layers"] = [bool(flag) for flag in rotates]
+        rope = self._rope_parameters()
+        base = rope.optional_number("rope_theta") or config.optional_number("rope_theta")
+        if base is not None:
+            found["rope.freq_base"] = base
+        if (local := config.optional_number("rope_local_base_freq")) is not None:
+            found["rope.freq_base_swa"] = local
+        share = rope.optional_number("partial_rotary_factor")
+        share = share or config.optional_number("partial_rotary_factor")
+        if share is not None:
+            found["rope.dimension_count"] = int(self._head_dim() * share)
+        kind = rope.optional_text("rope_type") or rope.optional_text("type") or "default"
+        self._scaling(kind, rope)
+
+    def _rope_parameters(self) -> JsonSection:
+        """What is said of the rotation of layers that see everything.
+
+        Newer configs have it by kind of layer, older ones the scaling alone.
+        """
+        config = self._config
+        rope = config.optional_section("rope_parameters") or config.optional_section("rope_scaling")
+        if rope is None:
+            return JsonSection(config.file, {})
+        if (sliding := rope.optional_section(_SLIDING)) is not None:
+            if (base := sliding.optional_number("rope_theta")) is not None:
+                self._found["rope.freq_base_swa"] = base
+            return rope.section("full_attention")
+        return rope
+
+    def _head_dim(self) -> int:
+        config = self._config
+        sizes = config.size("hidden_size") // config.size("num_attention_heads")
+        return config.optional_size("head_dim") or sizes
+
+    def _scaling(self, kind: str, rope: JsonSection) -> None:
+        found = self._found
+        if kind == "default":
+            found["rope.scaling.type"] = "none"
+            return
+        found["rope.scaling.type"] = "longrope" if kind == "su" else kind
+        original = rope.optional_size("original_max_position_embeddings")
+        original = original or self._config.optional_size("original_max_position_embeddings")
+        if original is not None:
+            found["rope.scaling.original_context_length"] = original
+        elif kind == "dynamic":
+            context = self._config.size("max_position_embeddings")
+            found["rope.scaling.original_context_length"] = context
+        for key in ("factor", "low_freq_factor", "high_freq_factor"):
+            if (number := rope.optional_number(key)) is not None:
+                found[f"rope.scaling.{key}"] = number
+        if kind == "yarn":
+            self._yarn(rope)
+        if kind in ("longrope", "su"):
+            self._longrope(rope)
+
+    def _factor(self, rope: JsonSection) -> float:
+        """How many times the original context the model was made for."""
+        factor = rope.optional_number("factor")
+        if factor is not None:
+            return factor
+        original = self._found.get("rope.scaling.original_context_length")
+        context = self._config.size("max_position_embeddings")
+        return context / original if isinstance(original, int) else 1.0
+
+    def _yarn(self, rope: JsonSection) -> None:
+        found, factor = self._found, self._factor(rope)
+        found["rope.scaling.factor"] = factor
+        for key in ("beta_fast", "beta_slow"):
+            if (number := rope.optional_number(key)) is not None:
+                found[f"rope.scaling.yarn_{key}"] = number
+        found["rope.scaling.truncate"] = rope.flag("truncate", True)
+        amplitude = rope.optional_number("attention_factor")
+        if amplitude is None:
+            scale, whole = (rope.optional_number(key) for key in ("mscale", "mscale_all_dim"))
+            amplitude = _yarn_amplitude(factor, 1.0)
+            if scale and whole:
+                amplitude = _yarn_amplitude(factor, scale) / _yarn_amplitude(factor, whole)
+        found["rope.scaling.amplitude"] = amplitude
+
+    def _longrope(self, rope: JsonSection) -> None:
+        found = self._found
+        found["rope.scaling.long_factors"] = rope.numbers("long_factor")
+        found["rope.scaling.short_factors"] = rope.numbers("short_factor")
+        amplitude = rope.optional_number("attention_factor")
+        original = found.get("rope.scaling.original_context_length")
+        if amplitude is None and isinstance(original, int):
+            factor = self._factor(rope)
+            amplitude = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
+        if amplitude is not None:
+            found["rope.scaling.amplitude"] = amplitude
+
+
+def _yarn_amplitude(factor: float, scale: float) -> float:
+    """Source: YaRN, section 3.4."""
+    return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
+def _plain(config: JsonSection, key: str) -> MetadataValue:
+    """A value as it is: a flag, a number, a text, or a list of such."""
+    value = config.values[key]
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, int | float | str) for item in value):
+        return value
+    raise config.wrong(key, "a plain value")
