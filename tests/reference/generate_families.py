@@ -30,7 +30,7 @@ def reference(case: TinyModel, folder: Path) -> Reference:
     model.save_pretrained(folder)
     stored = folder / "model.safetensors"
     with safe_open(stored, "numpy") as file:
-        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     save_file(case.weights(shapes), stored, metadata={"format": "pt"})
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float64, attn_implementation="eager"
