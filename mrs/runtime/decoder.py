@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,23 +64,24 @@ class Decoder:
         return binding
 
 
-@dataclass
 class _Input:
-    """A small input: a buffer that is bound once, and rebound only when its shape changes."""
+    """A small input: a buffer that is bound once, and again only when its shape changes.
 
-    name: str
-    dtype: type[np.generic]
-    buffer: NDArray[Any]
+    Filled in place, number by number: arrays made anew for each token would cost more.
+    """
 
-    def fill(self, binding: Any, value: NDArray[Any]) -> None:
-        if self.buffer.shape != value.shape:
-            self.buffer = np.empty(value.shape, dtype=self.dtype)
-            self.bind(binding)
-        self.buffer[...] = value
+    def __init__(self, binding: Any, name: str, dtype: type[np.generic]) -> None:
+        self._binding = binding
+        self._name = name
+        self._dtype = dtype
+        self.buffer: NDArray[Any] = np.empty(0, dtype=dtype)
 
-    def bind(self, binding: Any) -> None:
-        buffer = self.buffer
-        binding.bind_input(self.name, "cpu", 0, self.dtype, buffer.shape, buffer.ctypes.data)
+    def resized(self, *shape: int) -> NDArray[Any]:
+        """The buffer with this shape; what it holds is left over from earlier steps."""
+        if self.buffer.shape != shape:
+            self.buffer = buffer = np.zeros(shape, dtype=self._dtype)
+            self._binding.bind_input(self._name, "cpu", 0, self._dtype, shape, buffer.ctypes.data)
+        return self.buffer
 
 
 class _Binding:
@@ -93,49 +93,43 @@ class _Binding:
         self._session = session
         self._binding = session.io_binding()
         self._bind_cache(cache, first_slot, count)
-        int32, int64 = np.int32, np.int64
-        self._ids = _Input("input_ids", int64, np.empty((0, 0), int64))
-        self._query_lengths = _Input("query_seqlens", int32, np.empty(0, int32))
-        self._key_lengths = _Input("seqlens_k", int32, np.empty(0, int32))
-        self._total = _Input("total_sequence_length", int32, np.zeros((), int32))
-        self._total.bind(self._binding)
-        self._wanted = _Input("logits_indices", int64, np.empty(0, int64))
+        self._ids = _Input(self._binding, "input_ids", np.int64)
+        self._query_lengths = _Input(self._binding, "query_seqlens", np.int32)
+        self._key_lengths = _Input(self._binding, "seqlens_k", np.int32)
+        self._total = _Input(self._binding, "total_sequence_length", np.int32)
+        self._wanted = _Input(self._binding, "logits_indices", np.int64)
         self._rows_bound = -1
 
     def run(self, rows: Collection[Row | None], logits: NDArray[np.float32]) -> NDArray[np.float32]:
         width = max((row.new for row in rows if row is not None), default=1)
-        ids = np.zeros((len(rows), width), dtype=np.int64)
-        new = np.zeros(len(rows), dtype=np.int32)
-        past = np.ones(len(rows), dtype=np.int32)
-        wanted = []
-        for position, row in enumerate(rows):
-            # An empty slot counts as one cached token and none new: the operator skips it.
-            if row is None or not row.new:
-                continue
-            new[position], past[position] = row.new, row.past
-            ids[position, : row.new] = row.sequence.tokens(row.past, row.past + row.new)
-            if row.draws:
-                wanted.append(position * width + row.new - 1)
-        return self._run(ids, new, past, np.array(wanted, dtype=np.int64), logits)
-
-    def _run(
-        self,
-        ids: NDArray[np.int64],
-        new: NDArray[np.int32],
-        past: NDArray[np.int32],
-        wanted: NDArray[np.int64],
-        logits: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
-        lengths = past + new
-        self._ids.fill(self._binding, ids)
-        self._query_lengths.fill(self._binding, new)
-        self._key_lengths.fill(self._binding, lengths - 1)
-        self._total.fill(self._binding, lengths.max())
+        wanted = self._fill(rows, width)
         # A prefill chunk that draws nothing still asks for one row: the graph has no empty path.
-        self._wanted.fill(self._binding, wanted if len(wanted) else np.zeros(1, np.int64))
-        self._bind_logits(logits, max(1, len(wanted)))
+        indices = self._wanted.resized(max(1, len(wanted)))
+        indices[:] = wanted or 0
+        self._bind_logits(logits, len(indices))
         self._session.run_with_iobinding(self._binding)
         return logits[: len(wanted)]
+
+    def _fill(self, rows: Collection[Row | None], width: int) -> list[int]:
+        """Fill the inputs that tell of the rows; gives the positions whose logits are wanted."""
+        ids = self._ids.resized(len(rows), width)
+        query_lengths = self._query_lengths.resized(len(rows))
+        key_lengths = self._key_lengths.resized(len(rows))
+        longest, wanted = 1, []
+        for position, row in enumerate(rows):
+            if row is None or not row.new:
+                # An empty slot counts as one cached token and none new: the operator skips it.
+                ids[position], query_lengths[position], key_lengths[position] = 0, 0, 0
+                continue
+            ids[position, : row.new] = row.sequence.tokens(row.past, row.past + row.new)
+            ids[position, row.new :] = 0
+            query_lengths[position] = row.new
+            key_lengths[position] = row.past + row.new - 1
+            longest = max(longest, row.past + row.new)
+            if row.draws:
+                wanted.append(position * width + row.new - 1)
+        self._total.resized()[()] = longest
+        return wanted
 
     def _bind_logits(self, logits: NDArray[np.float32], rows: int) -> None:
         if rows != self._rows_bound:

@@ -6,6 +6,7 @@ the batch.
 
 from __future__ import annotations
 
+import math
 import secrets
 
 import numpy as np
@@ -46,8 +47,9 @@ class Sampler:
             FloatingPointError: the largest logit is infinite, or some are NaN.
         """
         likeliest = int(logits.argmax())  # The first NaN, if there is one.
-        if not np.isfinite(logits[likeliest]):
-            raise FloatingPointError(f"the logit of token {likeliest} is {logits[likeliest]}")
+        largest = float(logits[likeliest])
+        if not math.isfinite(largest):
+            raise FloatingPointError(f"the logit of token {likeliest} is {largest}")
         if self._random is None:
             return likeliest
         uniform = self._random.random()
