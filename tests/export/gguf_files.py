@@ -65,11 +65,17 @@ _HALF_SCALES = {
     "IQ4_XS": (0,),
     "TQ1_0": (52,),
     "TQ2_0": (64,),
+    "IQ1_S": (0,),
+    "IQ2_XXS": (0,),
+    "IQ2_XS": (0,),
+    "IQ2_S": (0,),
+    "IQ3_XXS": (0,),
+    "IQ3_S": (0,),
 }
 
 
 def random_blocks(dtype: str, shape: Sequence[int], seed: int = 0) -> StoredTensor:
-    """Random codes under small random scales, for any format with float16 scales or MXFP4.
+    """Random codes under small random scales, for any block format.
 
     ``shape`` is logical, outermost dimension first.
     """
@@ -79,7 +85,14 @@ def random_blocks(dtype: str, shape: Sequence[int], seed: int = 0) -> StoredTens
     blocks = rng.integers(0, 256, (*shape[:-1], blocks_per_row, block_bytes), dtype=np.uint8)
     if dtype == "MXFP4":
         blocks[..., 0] = rng.integers(118, 126, blocks.shape[:-1])
-    else:
+    elif dtype == "IQ1_M":
+        # The upper nibbles of four words make one float16.
+        scales = rng.uniform(0.001, 0.02, blocks.shape[:-1]).astype(np.float16).view(np.uint16)
+        for nibble in range(4):
+            high = ((scales >> np.uint16(4 * nibble)) << np.uint16(4)).astype(np.uint8)
+            at = 48 + 2 * nibble + 1
+            blocks[..., at] = (blocks[..., at] & np.uint8(0x0F)) | (high & np.uint8(0xF0))
+    elif dtype != "NVFP4":  # Whose scales are finite whatever their bytes.
         for at in _HALF_SCALES[dtype]:
             scales = rng.uniform(0.001, 0.02, blocks.shape[:-1]).astype(np.float16)
             blocks[..., at : at + 2] = scales[..., None].view(np.uint8)

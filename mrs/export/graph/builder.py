@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class GraphBuilder:
         self._nodes: list[ir.Node] = []
         self._initializers: dict[str, ir.Value] = {}
         self._constants: dict[str, NDArray[Any]] = {}
+        self._shared: dict[Hashable, ir.Value] = {}
 
     def op(
         self,
@@ -71,6 +72,12 @@ class GraphBuilder:
             return self._initializers[name]
         self._constants[name] = value
         return self._initializer(ir.tensor(value, name=name), value.shape)
+
+    def shared(self, key: Hashable, make: Callable[[], ir.Value]) -> ir.Value:
+        """What ``make`` makes, made only once for each ``key``."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
 
     def weight(self, name: str, value: NDArray[Any]) -> ir.Value:
         """An initializer that is in memory, written to the weight file."""

@@ -87,7 +87,8 @@ class _DecoderGraph:
         wanted = builder.op("Gather", [flat, indices], "wanted_hidden")
         normed = norm(self._weights, wanted, "output_norm", spec.hidden_size, spec.norm)
         head = embedding if spec.tied_embeddings else self._vocabulary_matrix("head", "output")
-        logits = head.multiply(builder, normed, "head", rank=2)
+        normed.shape = ir.Shape(("rows", spec.hidden_size))
+        logits = head.multiply(builder, normed, "head")
         if "output.bias" in self._weights.checkpoint.tensors:
             bias = builder.weight("head.bias", self._weights.vector("output.bias", spec.vocab_size))
             logits = builder.op("Add", [logits, bias], "head.biased")

@@ -1,50 +1,99 @@
-"""What ``--quant`` means for each matrix."""
+"""``--quant`` and ``--quant-map``: how each product of the graph is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from mrs.export.graph.builder import GraphBuilder
-from mrs.export.graph.float32_matrix import store_float32
-from mrs.export.graph.int4_matrix import can_store_int4, store_int4
-from mrs.export.graph.int8_matrix import store_int8
+from mrs.export.graph.concatenated_matrix import ConcatenatedMatrix
+from mrs.export.graph.matrix_choices import CHOICES, Use
 from mrs.export.graph.row_source import RowSource
-from mrs.export.graph.stored_matrix import MatrixFormat, Stored
-from mrs.export.quantization.int8_blocks import can_block
+from mrs.export.graph.stored_matrix import MatrixLayout, StoredMatrix, StoredPart
+from mrs.export.quantization.requested import QuantizationMap
+from mrs.model_repo.lock import TensorRecord
+
+_HEAD = "output.weight"
 
 
-class Float32Format:
-    """``fp32``: every matrix dequantized."""
+@dataclass(frozen=True)
+class MatrixFormats:
+    """Decides how matrices are stored, and writes them.
 
-    def store(
-        self, builder: GraphBuilder, name: str, parts: Sequence[RowSource], *, gathered: bool
-    ) -> Stored:
-        """Write the parts as float32."""
-        return store_float32(builder, name, parts)
+    Each tensor has the format that its own type calls for. Tensors that are multiplied with the
+    same activations are one product as far as their formats agree: neighbours whose layouts join
+    are a run, each run is one matrix, and the products of several runs are put together.
 
-
-class Int8Format:
-    """``q8``: the accuracy of 8-bit blocks, in at most 8 bits a weight.
-
-    A matrix whose checkpoint has 4-bit codes keeps those: half the bytes to read at each token,
-    and nearer to the checkpoint than another rounding. Matrices whose width does not divide into
-    blocks stay float32.
+    Attributes:
+        requested: the quantization of each tensor by its name.
     """
 
+    requested: QuantizationMap
+
     def store(
         self, builder: GraphBuilder, name: str, parts: Sequence[RowSource], *, gathered: bool
-    ) -> Stored:
-        """Write the parts in the smallest format that serves them."""
-        if not can_block(parts[0].columns):
-            return store_float32(builder, name, parts)
-        if not gathered and can_store_int4(parts):
-            return store_int4(builder, name, parts)
-        return store_int8(builder, name, parts)
+    ) -> tuple[StoredMatrix, dict[str, TensorRecord]]:
+        """Write matrices of equal width below one another.
+
+        Args:
+            builder: whose weight file takes the bytes.
+            name: of the initializers.
+            parts: the matrices.
+            gathered: whether rows will be looked up, as in an embedding.
+
+        Returns:
+            the stored matrix, and how each checkpoint tensor is held by it.
+        """
+        runs = self.runs(parts, gathered=gathered)
+        records = {part.source.name: part.record for _, run in runs for part in run}
+        if len(runs) == 1:
+            ((layout, run),) = runs
+            return layout.store(builder, name, run), records
+        stored = [layout.store(builder, f"{name}.{i}", run) for i, (layout, run) in enumerate(runs)]
+        return ConcatenatedMatrix(stored), records
+
+    def runs(
+        self, parts: Sequence[RowSource], *, gathered: bool = False
+    ) -> list[tuple[MatrixLayout, list[StoredPart]]]:
+        """The runs of a product, in the order of its parts.
+
+        Chosen twice, since the size of a run, which a choice may depend on, is that of the parts
+        that would join.
+        """
+        whole = sum(part.rows * part.columns for part in parts)
+        first = _join([self.choose(part, whole, gathered=gathered) for part in parts])
+        return _join(
+            [
+                self.choose(part.source, weights, gathered=gathered)
+                for _, run in first
+                for weights in [sum(part.source.rows * part.source.columns for part in run)]
+                for part in run
+            ]
+        )
+
+    def choose(self, source: RowSource, weights: int, *, gathered: bool = False) -> StoredPart:
+        """How one tensor is stored that is part of a product of so many weights."""
+        use = Use(gathered, gathered or source.name == _HEAD, weights)
+        return CHOICES[self.requested.of(source.name)](source, use)
 
 
-_FORMATS: Mapping[str, Callable[[], MatrixFormat]] = {"fp32": Float32Format, "q8": Int8Format}
+def matrix_format(quantization: str) -> MatrixFormats:
+    """The formats of one quantization for all tensors."""
+    return MatrixFormats(QuantizationMap(quantization))
 
 
-def matrix_format(quantization: str) -> MatrixFormat:
-    """The format of a resolved quantization."""
-    return _FORMATS[quantization]()
+def _join(parts: Sequence[StoredPart]) -> list[tuple[MatrixLayout, list[StoredPart]]]:
+    return list(_runs(parts))
+
+
+def _runs(parts: Sequence[StoredPart]) -> Iterator[tuple[MatrixLayout, list[StoredPart]]]:
+    layout, run = parts[0].layout, [parts[0]]
+    for part in parts[1:]:
+        joined = layout.join(part.layout)
+        if joined is None:
+            yield layout, run
+            layout, run = part.layout, [part]
+        else:
+            layout = joined
+            run.append(part)
+    yield layout, run

@@ -2,50 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import onnx_ir as ir
 
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.row_source import RowSource
+from mrs.export.quantization.blocks import Bytes, QuantizedBlocks
 from mrs.model_repo.lock import TensorRecord
+
+Encode = Callable[[Bytes, str], QuantizedBlocks]
+"""Stored rows, uint8 ``[rows, bytes_per_row]``, and their type, to blocks."""
 
 
 class StoredMatrix(Protocol):
     """A matrix ``[rows, columns]`` that is in the weight file."""
 
-    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str, *, rank: int = 3) -> ir.Value:
+    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
         """``x @ matrix.T``.
 
         Args:
             builder: of the graph that ``x`` is in.
-            x: float32 ``[..., columns]``.
+            x: float32 ``[..., columns]``; three dimensions unless its shape is set.
             name: of the product.
-            rank: how many dimensions ``x`` has.
         """
 
     def gather(self, builder: GraphBuilder, ids: ir.Value, name: str) -> ir.Value:
-        """The rows at ``ids`` as float32."""
+        """The rows at ``ids``, int64 ``[batch, sequence]``, as float32."""
 
 
-Stored = tuple[StoredMatrix, dict[str, TensorRecord]]
+@dataclass(frozen=True)
+class StoredPart:
+    """A checkpoint tensor, and what becomes of it.
+
+    Attributes:
+        source: its rows.
+        layout: how they lie in the weight file.
+        encode: stored rows to the blocks of the layout; None where it has no blocks.
+        exact: whether the graph's weights are the very values of the checkpoint.
+    """
+
+    source: RowSource
+    layout: MatrixLayout
+    encode: Encode | None
+    exact: bool
+
+    @property
+    def record(self) -> TensorRecord:
+        """How the lock describes it."""
+        return TensorRecord(
+            source_type=self.source.dtype, stored_as=self.layout.label, exact=self.exact
+        )
 
 
-class MatrixFormat(Protocol):
-    """Decides how matrices are stored, and writes them."""
+class MatrixLayout(Protocol):
+    """A way to store matrices."""
 
-    def store(
-        self, builder: GraphBuilder, name: str, parts: Sequence[RowSource], *, gathered: bool
-    ) -> Stored:
+    @property
+    def label(self) -> str:
+        """As the lock names it."""
+
+    def join(self, other: MatrixLayout) -> MatrixLayout | None:
+        """The layout in which rows of both lie below one another; None if there is none."""
+
+    def store(self, builder: GraphBuilder, name: str, parts: Sequence[StoredPart]) -> StoredMatrix:
         """Write matrices of equal width below one another, as one matrix.
 
         Args:
             builder: whose weight file takes the bytes.
             name: of the initializers.
-            parts: the matrices.
-            gathered: whether rows will be looked up, as in an embedding.
-
-        Returns:
-            the stored matrix, and how each checkpoint tensor is held by it.
+            parts: the matrices, of layouts that this one is the join of.
         """
+
+
+def total_rows(parts: Sequence[StoredPart]) -> int:
+    """Rows of the parts below one another."""
+    return sum(part.source.rows for part in parts)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from mrs.errors import UnsupportedArchitectureError
 from mrs.export.checkpoints.checkpoint import Checkpoint
 from mrs.export.graph.builder import GraphBuilder
+from mrs.export.graph.matrix_formats import MatrixFormats
 from mrs.export.graph.row_source import RowSource, matrix, vector
-from mrs.export.graph.stored_matrix import MatrixFormat, StoredMatrix
+from mrs.export.graph.stored_matrix import StoredMatrix
 from mrs.model_repo.lock import TensorRecord
 
 
@@ -28,7 +29,7 @@ class Weights:
     """
 
     checkpoint: Checkpoint
-    format: MatrixFormat
+    format: MatrixFormats
     builder: GraphBuilder
     records: dict[str, TensorRecord] = field(default_factory=dict)
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.export.quantization.int4_blocks import BLOCK_SIZE
 from mrs.export.quantization.steps import reciprocals
 
+BLOCK_SIZE = 32
 # Beyond this the sums cost more than they save; only tiny matrices need so many.
 MOST_COPIES = 4
 _ZERO_POINT = 8

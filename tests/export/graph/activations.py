@@ -11,20 +11,20 @@ BLOCK = 32
 LARGEST = 127  # An int8 block is scaled by its largest magnitude over 127: here by exactly 1.
 
 
-def exact_in_int8(rows: int, columns: int, seed: int = 0) -> Floats:
-    """Random integers -127 to 127 with a magnitude of 127 in each block of 32 columns.
+def exact_in_int8(rows: int, columns: int, seed: int = 0, block: int = BLOCK) -> Floats:
+    """Random integers -127 to 127 with a magnitude of 127 in each block of columns.
 
     Each block adds up to -127, 0 or 127, so that blocks of block sums are exact as well.
     """
     rng = np.random.default_rng(seed)
-    sums = rng.choice([-LARGEST, 0, LARGEST], (rows, columns // BLOCK))
-    halves = rng.integers(0, LARGEST, (rows, columns // BLOCK, BLOCK // 2), endpoint=True)
+    sums = rng.choice([-LARGEST, 0, LARGEST], (rows, columns // block))
+    halves = rng.integers(0, LARGEST, (rows, columns // block, block // 2), endpoint=True)
     blocks = np.concatenate([halves, -halves], axis=-1)
     blocks[..., 0] = LARGEST
-    blocks[..., BLOCK // 2] = sums - LARGEST
+    blocks[..., block // 2] = sums - LARGEST
     # ``sums - 127`` is -254 where a sum is -127: there the first pair is -127 and 0 instead.
     negative = sums == -LARGEST
-    blocks[negative, 0], blocks[negative, BLOCK // 2] = -LARGEST, 0
+    blocks[negative, 0], blocks[negative, block // 2] = -LARGEST, 0
     return rng.permuted(blocks, axis=-1).reshape(rows, columns).astype(np.float32)
 
 

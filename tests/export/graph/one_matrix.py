@@ -12,14 +12,16 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from mrs.export.graph.builder import GraphBuilder
+from mrs.export.graph.matrix_choices import Choice, Use
 from mrs.export.graph.row_source import RowSource
-from mrs.export.graph.stored_matrix import Stored
+from mrs.export.graph.stored_matrix import MatrixLayout, StoredMatrix
 from mrs.export.graph.weight_file import WeightFile
 from mrs.model_repo.lock import TensorRecord
 from tests.export.gguf_files import StoredTensor, TensorItem, dequantize
 from tests.export.memory_checkpoint import MemoryCheckpoint
 
 Floats = NDArray[np.float32]
+Stored = tuple[StoredMatrix, dict[str, TensorRecord]]
 Store = Callable[[GraphBuilder, str, Sequence[RowSource]], Stored]
 Make = Callable[[GraphBuilder, ir.Value], ir.Value]
 
@@ -50,6 +52,23 @@ def row_sources(parts: Sequence[Part]) -> list[RowSource]:
     ]
 
 
+def stored_by(choice: Choice, *, gathered: bool = False) -> Store:
+    """Stores parts, whose layouts must join, as a choice says for a part of a large product."""
+
+    def store(builder: GraphBuilder, name: str, sources: Sequence[RowSource]) -> Stored:
+        use = Use(gathered=gathered, vocabulary=gathered, weights=10**9)
+        chosen = [choice(source, use) for source in sources]
+        layout: MatrixLayout = chosen[0].layout
+        for part in chosen[1:]:
+            joined = layout.join(part.layout)
+            assert joined is not None
+            layout = joined
+        records = {part.source.name: part.record for part in chosen}
+        return layout.store(builder, name, chosen), records
+
+    return store
+
+
 def values(parts: Sequence[Part]) -> Floats:
     """The whole matrix."""
     return np.concatenate([part.values for part in parts])
@@ -60,7 +79,7 @@ def multiply(folder: Path, store: Store, parts: Sequence[Part], x: Floats) -> Fl
 
     def make(builder: GraphBuilder, given: ir.Value) -> ir.Value:
         matrix, _ = store(builder, "w", row_sources(parts))
-        return matrix.multiply(builder, given, "y", rank=x.ndim)
+        return matrix.multiply(builder, given, "y")
 
     return run(folder, make, x)
 

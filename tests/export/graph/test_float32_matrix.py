@@ -5,10 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrs.export.graph.float32_matrix import store_float32
+from mrs.export.graph.matrix_choices import fp32
 from tests.export.gguf_files import random_blocks
 from tests.export.graph.activations import near_int8
-from tests.export.graph.one_matrix import Part, gather, multiply, records, values
+from tests.export.graph.one_matrix import Part, gather, multiply, records, stored_by, values
+
+store_float32 = stored_by(fp32)
 
 HALF = np.random.default_rng(0).normal(size=(24, 256)).astype(np.float16)
 PARTS = [

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mrs.errors import UsageError
 from mrs.export.graph.builder import GraphBuilder
-from mrs.export.graph.matrix_formats import matrix_format
+from mrs.export.graph.matrix_formats import MatrixFormats, matrix_format
+from mrs.export.graph.row_source import RowSource
 from mrs.export.graph.weight_file import WeightFile
-from mrs.export.quantization.requested import resolve_quantization
-from tests.export.gguf_files import TensorItem, quantize
-from tests.export.graph.one_matrix import Part, row_sources
+from mrs.export.quantization.requested import parse_quantization
+from tests.export.gguf_files import TensorItem, quantize, random_blocks
+from tests.export.graph.activations import exact_in_int8
+from tests.export.graph.one_matrix import Part, Stored, multiply, row_sources, values
 
 
 def stored_as(folder: Path, quant: str, dtype: str, columns: int, *, gathered: bool) -> str:
@@ -25,22 +27,22 @@ def stored_as(folder: Path, quant: str, dtype: str, columns: int, *, gathered: b
 
 
 @pytest.mark.parametrize(
-    ("dtype", "columns", "gathered", "expected"),
+    ("dtype", "expected"),
     [
-        ("F32", 512, False, "int8-block32"),
-        ("Q8_0", 512, False, "int8-block32"),
-        ("Q4_0", 512, False, "int4-block32"),
-        ("Q4_1", 512, False, "int4-block32+offsets"),
-        ("Q4_1", 512, True, "int8-block32"),  # Rows with offsets cannot be looked up.
-        ("Q4_1", 64, False, "int8-block32"),  # Too narrow for the sums.
-        ("F32", 48, False, "float32"),  # No whole blocks.
-        ("F32", 48, True, "float32"),
+        ("F32", "int8-block32"),
+        ("Q8_0", "int8-block32"),
+        ("Q4_0", "int4-block32"),
+        ("Q4_1", "int8-block32"),  # Too small for offset columns.
     ],
 )
-def test_q8_takes_the_smallest_format_that_serves(
-    tmp_path: Path, dtype: str, columns: int, gathered: bool, expected: str
-) -> None:
-    assert stored_as(tmp_path, "q8", dtype, columns, gathered=gathered) == expected
+def test_auto_keeps_codes_that_need_no_offsets(tmp_path: Path, dtype: str, expected: str) -> None:
+    assert stored_as(tmp_path, "auto", dtype, 512, gathered=False) == expected
+
+
+@pytest.mark.parametrize("gathered", [True, False])
+@pytest.mark.parametrize("quant", ["auto", "q8"])
+def test_rows_without_whole_blocks_stay_float32(tmp_path: Path, quant: str, gathered: bool) -> None:
+    assert stored_as(tmp_path, quant, "F32", 48, gathered=gathered) == "float32"
 
 
 @pytest.mark.parametrize("gathered", [True, False])
@@ -49,14 +51,87 @@ def test_fp32_is_float32_throughout(tmp_path: Path, dtype: str, gathered: bool) 
     assert stored_as(tmp_path, "fp32", dtype, 512, gathered=gathered) == "float32"
 
 
-@pytest.mark.parametrize(("asked", "resolved"), [("auto", "q8"), ("q8", "q8"), ("fp32", "fp32")])
-def test_resolved_quantizations(asked: str, resolved: str) -> None:
-    assert resolve_quantization(asked) == resolved
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("F32", "float32"),
+        ("Q4_0", "int4-block32"),
+        ("Q4_1", "int4-block32+offsets"),
+        ("Q5_1", "int8-block32+offsets"),
+        ("Q8_0", "int8-block32"),
+    ],
+)
+@pytest.mark.parametrize("gathered", [True, False])
+def test_keep_keeps_codes_and_offsets(
+    tmp_path: Path, dtype: str, expected: str, gathered: bool
+) -> None:
+    assert stored_as(tmp_path, "keep", dtype, 512, gathered=gathered) == expected
 
 
-@pytest.mark.parametrize("name", ["q4", "", "Q8", "x" * 1000])
-def test_an_unknown_quantization_is_named_beside_the_known_ones(name: str) -> None:
-    with pytest.raises(UsageError, match=r"is unknown; known are fp32, q8, auto\.$") as caught:
-        resolve_quantization(name)
-    assert repr(name)[:40] in caught.value.message
-    assert len(caught.value.message) < 120
+# --- one matrix for as many parts as share a layout -----------------------------------------------
+
+LARGE = 1024
+
+
+def layouts(
+    quant: str, *types: str, rows: int = 400, columns: int = LARGE
+) -> list[tuple[str, int]]:
+    """Label and number of parts of each run."""
+    parts = [Part(random_blocks(dtype, (rows, columns))) for dtype in types]
+    runs = matrix_format(quant).runs(row_sources(parts))
+    return [(layout.label, len(run)) for layout, run in runs]
+
+
+def test_neighbours_of_one_layout_are_one_matrix() -> None:
+    assert layouts("auto", "Q4_K", "Q4_K", "Q6_K") == [
+        ("int4-block32+offset-columns", 2),
+        ("int8-block16", 1),
+    ]
+
+
+def test_parts_without_offsets_join_those_with() -> None:
+    expected = [("int4-block32+offset-columns", 3)]
+    assert layouts("auto", "Q4_0", "Q4_K", "Q4_1") == expected
+
+
+def test_a_run_too_small_for_columns_joins_its_neighbours_of_8_bits() -> None:
+    """390 rows of 1024 are 399 360 weights."""
+    parts = [Part(random_blocks("Q8_0", (400, LARGE))), Part(random_blocks("Q4_K", (390, LARGE)))]
+    runs = matrix_format("auto").runs(row_sources(parts))
+    assert [(layout.label, len(run)) for layout, run in runs] == [("int8-block32", 2)]
+
+
+def test_the_size_of_a_run_counts_and_not_that_of_its_parts() -> None:
+    assert layouts("auto", "Q4_K", "Q4_K", rows=200) == [("int4-block32+offset-columns", 2)]
+
+
+def test_narrow_matrices_have_no_columns() -> None:
+    """Below 11 blocks the sums would have to be appended more than four times."""
+    assert layouts("auto", "Q4_1", rows=2000, columns=10 * 32) == [("int8-block32", 1)]
+    assert layouts("auto", "Q4_1", rows=2000, columns=11 * 32) == [
+        ("int4-block32+offset-columns", 1)
+    ]
+
+
+def test_products_of_several_runs_lie_side_by_side(tmp_path: Path) -> None:
+    parts = [Part(random_blocks(dtype, (24, 512))) for dtype in ("Q4_K", "Q6_K", "Q5_0")]
+    x = exact_in_int8(5, 512, block=16)
+    got = multiply(tmp_path, keep_store, parts, x)
+    expected = x @ values(parts).astype(np.float64).T
+    allowed = 2e-6 * (np.abs(x).astype(np.float64) @ np.abs(values(parts)).T)
+    assert np.all(np.abs(got - expected) <= allowed)
+
+
+def keep_store(builder: GraphBuilder, name: str, sources: Sequence[RowSource]) -> Stored:
+    return matrix_format("keep").store(builder, name, sources, gathered=False)
+
+
+def test_a_pattern_decides_for_its_tensors(tmp_path: Path) -> None:
+    requested = parse_quantization("fp32", ["part[12]=q8", "part2=keep"])
+    parts = [Part(random_blocks("Q4_1", (4, 512))) for _ in range(3)]
+    runs = MatrixFormats(requested).runs(row_sources(parts))
+    assert [layout.label for layout, _ in runs] == [
+        "float32",
+        "int8-block32",
+        "int4-block32+offsets",
+    ]

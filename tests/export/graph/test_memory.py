@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from mrs.export.graph.builder import GraphBuilder
-from mrs.export.graph.float32_matrix import store_float32
-from mrs.export.graph.int4_matrix import store_int4
-from mrs.export.graph.int8_matrix import store_int8
+from mrs.export.graph.matrix_choices import auto, fp32, keep, q8
 from mrs.export.graph.weight_file import WeightFile
 from tests.export.gguf_files import StoredTensor
-from tests.export.graph.one_matrix import Part, Store, row_sources
+from tests.export.graph.one_matrix import Part, Store, row_sources, stored_by
 
 COLUMNS = 1024
 
@@ -35,12 +33,13 @@ def peak_bytes(folder: Path, store: Store, dtype: str, block_bytes: int, rows: i
 @pytest.mark.parametrize(
     ("store", "dtype", "block_bytes", "kept"),
     [
-        (store_float32, "Q8_0", 34, 0.01),
-        # Scales and zero points wait for the codes, and are put together once: 2 * 5 / 32 bytes.
-        (store_int8, "Q8_0", 34, 0.32),
-        (store_int4, "Q4_1", 20, 0.32),
+        (stored_by(fp32), "Q8_0", 34, 0.01),
+        # Scales, zero points and offsets wait for the codes, and are put together one by one.
+        (stored_by(q8), "Q8_0", 34, 0.32),
+        (stored_by(auto), "Q4_1", 20, 0.34),
+        (stored_by(keep), "Q4_1", 20, 0.45),
     ],
-    ids=["float32", "int8", "int4"],
+    ids=["float32", "int8", "offset columns", "offsets"],
 )
 def test_more_rows_need_hardly_more_memory(
     tmp_path: Path, store: Store, dtype: str, block_bytes: int, kept: float

@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from mrs.errors import CorruptCheckpointError, UnsupportedTensorTypeError
 from mrs.export.graph import row_source
 from mrs.export.graph.builder import GraphBuilder
-from mrs.export.graph.float32_matrix import store_float32
-from mrs.export.graph.int4_matrix import store_int4
-from mrs.export.graph.int8_matrix import store_int8
+from mrs.export.graph.matrix_choices import auto, fp32, keep, q8
 from mrs.export.graph.row_source import RowSource, matrix, vector
 from mrs.export.graph.weight_file import WeightFile
 from tests.export.gguf_files import StoredTensor, TensorItem, dequantize, random_blocks
-from tests.export.graph.one_matrix import Part, Store, row_sources
+from tests.export.graph.one_matrix import Part, Store, row_sources, stored_by
 from tests.export.memory_checkpoint import MemoryCheckpoint
 
 ORDER = np.random.default_rng(0).permutation(50)
@@ -103,16 +101,20 @@ def spoilt_float(dtype: type[np.generic], value: float) -> NDArray[np.generic]:
     return values
 
 
+ALL = tuple(map(stored_by, (fp32, q8, auto, keep)))
 NOT_FINITE: list[tuple[Sequence[Store], TensorItem]] = [
-    ((store_float32, store_int8), spoilt_float(np.float32, np.nan)),
-    ((store_float32, store_int8), spoilt_float(np.float32, -np.inf)),
-    ((store_float32, store_int8), spoilt_float(np.float16, np.inf)),
-    ((store_float32, store_int8), spoilt("Q8_0", 0, np.nan)),
-    ((store_float32, store_int8), spoilt("Q6_K", 208, np.inf)),
-    ((store_float32, store_int8, store_int4), spoilt("Q4_0", 0, -np.inf)),
-    ((store_float32, store_int8, store_int4), spoilt("Q4_1", 2, np.inf)),
-    ((store_float32, store_int8, store_int4), spoilt("Q4_1", 0, np.nan)),
-    ((store_float32, store_int8, store_int4), spoilt("Q4_K", 2, np.nan)),
+    (ALL, spoilt_float(np.float32, np.nan)),
+    (ALL, spoilt_float(np.float32, -np.inf)),
+    (ALL, spoilt_float(np.float16, np.inf)),
+    (ALL, spoilt("Q8_0", 0, np.nan)),
+    (ALL, spoilt("Q6_K", 208, np.inf)),
+    (ALL, spoilt("Q4_0", 0, -np.inf)),
+    (ALL, spoilt("Q4_1", 2, np.inf)),
+    (ALL, spoilt("Q4_1", 0, np.nan)),
+    (ALL, spoilt("Q4_K", 2, np.nan)),
+    (ALL, spoilt("Q5_K", 2, np.nan)),
+    (ALL, spoilt("Q2_K", 80, np.inf)),
+    (ALL, spoilt("IQ4_XS", 0, np.inf)),
 ]
 
 

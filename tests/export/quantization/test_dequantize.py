@@ -54,12 +54,12 @@ def test_readable_types_pass(dtype: str) -> None:
     check_readable("blk.0.ffn_up.weight", dtype)
 
 
-@pytest.mark.parametrize("dtype", ["IQ2_XXS", "F64", "I8"])
+@pytest.mark.parametrize("dtype", ["Q8_K", "F64", "I8"])
 def test_an_unreadable_type_is_named_beside_the_readable_ones(dtype: str) -> None:
     with pytest.raises(UnsupportedTensorTypeError) as caught:
         check_readable("blk.0.ffn_up.weight", dtype)
     assert caught.value.message == (
         f"The tensor 'blk.0.ffn_up.weight' is stored as {dtype}; readable types are BF16, F16, "
-        "F32, IQ4_NL, IQ4_XS, MXFP4, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, "
-        "TQ1_0, TQ2_0."
+        "F32, IQ1_M, IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, IQ4_NL, IQ4_XS, MXFP4, NVFP4, "
+        "Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, TQ1_0, TQ2_0."
     )

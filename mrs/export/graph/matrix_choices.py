@@ -1,0 +1,107 @@
+"""What each quantization means for one matrix of the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mrs.export.graph.block_matrix import BlockLayout, Offsets
+from mrs.export.graph.float32_matrix import Float32Layout
+from mrs.export.graph.row_source import RowSource
+from mrs.export.graph.stored_matrix import StoredPart
+from mrs.export.quantization.block_types import BlockType, block_type
+from mrs.export.quantization.blocks import Bytes, QuantizedBlocks
+from mrs.export.quantization.dequantize import dequantize
+from mrs.export.quantization.offset_columns import BLOCK_SIZE, MOST_COPIES, copies_of_sums
+from mrs.export.quantization.rounding import round_to_int8
+
+# Measured: in smaller products 8-bit blocks are faster than the operators that offsets need, and
+# nearer to the checkpoint than offset columns.
+SMALLEST_WITH_COLUMNS = 400_000
+# The largest blocks that the kernels of every width are fast at.
+_LARGEST_BLOCK = 128
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a matrix is for.
+
+    Attributes:
+        gathered: its rows are looked up, as in an embedding.
+        vocabulary: it is an embedding or an output head.
+        weights: of the whole product that it is a part of.
+    """
+
+    gathered: bool
+    vocabulary: bool
+    weights: int
+
+
+Choice = Callable[[RowSource, Use], StoredPart]
+
+
+def fp32(source: RowSource, use: Use) -> StoredPart:
+    """Every value as float32."""
+    return StoredPart(source, Float32Layout(), None, exact=True)
+
+
+def keep(source: RowSource, use: Use) -> StoredPart:
+    """The checkpoint's codes with all that belongs to them; float32 where it has none."""
+    kind = block_type(source.dtype)
+    if kind is None:
+        return fp32(source, use)
+    return _kept(source, kind, Offsets.EXACT if kind.offsets else Offsets.NONE)
+
+
+def q8(source: RowSource, use: Use) -> StoredPart:
+    """Blocks of 8 bits: codes without offsets in them, everything else rounded."""
+    kind = block_type(source.dtype)
+    if kind is None or kind.offsets:
+        return _rounded(source, use)
+    size = min(kind.block_size, _LARGEST_BLOCK)
+
+    def widen(rows: Bytes, dtype: str) -> QuantizedBlocks:
+        return kind.unpack(rows).split(size).widen()
+
+    return StoredPart(source, BlockLayout(8, size), widen, exact=True)
+
+
+def auto(source: RowSource, use: Use) -> StoredPart:
+    """The checkpoint's codes where that runs well, else blocks of 8 bits."""
+    kind = block_type(source.dtype)
+    if kind is None:
+        return q8(source, use)
+    if not kind.offsets:
+        return _kept(source, kind, Offsets.NONE)
+    if not use.gathered and use.weights >= SMALLEST_WITH_COLUMNS and _takes_columns(source, kind):
+        return _kept(source, kind, Offsets.COLUMNS)
+    return q8(source, use)
+
+
+def _takes_columns(source: RowSource, kind: BlockType) -> bool:
+    wanted = (kind.bits, kind.block_size) == (4, BLOCK_SIZE)
+    return wanted and copies_of_sums(source.columns // BLOCK_SIZE) <= MOST_COPIES
+
+
+def _kept(source: RowSource, kind: BlockType, offsets: Offsets) -> StoredPart:
+    size = min(kind.block_size, _LARGEST_BLOCK)
+
+    def unpack(rows: Bytes, dtype: str) -> QuantizedBlocks:
+        return kind.unpack(rows).split(size)
+
+    layout = BlockLayout(kind.bits, size, offsets)
+    return StoredPart(source, layout, unpack, exact=offsets is not Offsets.COLUMNS)
+
+
+def _rounded(source: RowSource, use: Use) -> StoredPart:
+    """8 bits in blocks of 32; rows that do not divide into them stay float32."""
+    if source.columns % BLOCK_SIZE:
+        return fp32(source, use)
+
+    def encode(rows: Bytes, dtype: str) -> QuantizedBlocks:
+        return round_to_int8(dequantize(rows, dtype), BLOCK_SIZE)
+
+    return StoredPart(source, BlockLayout(8, BLOCK_SIZE), encode, exact=False)
+
+
+CHOICES: Mapping[str, Choice] = {"auto": auto, "keep": keep, "fp32": fp32, "q8": q8}
