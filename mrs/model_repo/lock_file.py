@@ -24,6 +24,17 @@ def input_digest(inputs: ExportInputs) -> str:
     return hashlib.sha256(canonical_json(inputs.model_dump(mode="json"))).hexdigest()
 
 
+def artifact_digest(lock: ModelLock) -> str:
+    """SHA-256 of the canonical JSON of all that a lock says but the measured parity.
+
+    It identifies an artifact: inputs, tensors and files. The same input gives the same digest on
+    any machine and any day.
+    """
+    return hashlib.sha256(
+        canonical_json(lock.model_dump(mode="json", exclude={"parity"}))
+    ).hexdigest()
+
+
 def write_lock(folder: Path, lock: ModelLock) -> None:
     """Write ``folder/mrs.lock`` as canonical JSON.
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from mrs.errors import SourceNotFoundError
+from mrs.export.parity.proof import ParityMode
+from mrs.export.parity.quality_gate import QualityGate
 from mrs.export.pipeline import ExportOutcome, ExportRequest
 from mrs.export.progress import Progress
 from mrs.model_repo.repository import ModelRepository
@@ -68,9 +70,48 @@ def test_the_options_reach_the_export(mrs: Mrs, requests: list[ExportRequest]) -
     mrs("export", "pypi:some-model==1.0")
     mrs("export", "m.gguf", "--name", "mine", "--quant", "fp32", "--force")
     assert requests == [
-        ExportRequest(source="pypi:some-model==1.0", name=None, quant="auto", force=False),
-        ExportRequest(source="m.gguf", name="mine", quant="fp32", force=True),
+        ExportRequest(source="pypi:some-model==1.0", parity=ParityMode.AUTO),
+        ExportRequest(
+            source="m.gguf", name="mine", quant="fp32", force=True, parity=ParityMode.AUTO
+        ),
     ]
+
+
+def test_demands_on_quality_reach_the_export(mrs: Mrs, requests: list[ExportRequest]) -> None:
+    mrs("export", "m.gguf", "--parity", "always", "--max-kl", "0.01", "--min-top1", "95")
+    (request,) = requests
+    assert request.parity is ParityMode.ALWAYS
+    assert request.gate == QualityGate(max_kl=0.01, min_top1=95)
+
+
+@pytest.mark.usefixtures("requests")
+def test_a_version_of_an_older_mrs_has_no_figures(mrs: Mrs) -> None:
+    assert "Against float32: parity not measured: an older mrs made it." in mrs("export", "m").err
+    assert mrs("export", "m.gguf", "--json").json["parity"] is None
+
+
+def test_figures_are_shown_and_written(mrs: Mrs, tmp_path: Path) -> None:
+    gguf = write_llama(tmp_path / "tiny.gguf", dtype="Q8_0")
+    shown = mrs("export", str(gguf))
+    written = mrs("export", str(gguf), "--json").json
+    parity, speed = written["parity"], written["speed"]
+    assert f"mean KL {parity['mean_kl']:g} (largest {parity['max_kl']:g})" in shown.err
+    assert f"top-1 {parity['top1']:g} %" in shown.err
+    assert f"decode {speed['decode_tokens_per_second']:g} tok/s" in shown.err
+    card = mrs("models", "show", "tiny")
+    assert f"{parity['perplexity']:g} (float32 {parity['reference_perplexity']:g})" in card.out
+
+
+def test_a_model_that_fails_its_gate_has_its_own_exit_code(
+    mrs: Mrs, tmp_path: Path, repository: ModelRepository
+) -> None:
+    gguf = write_llama(tmp_path / "tiny.gguf", dtype="Q8_0")
+    result = mrs("export", str(gguf), "--max-kl", "1e-9", "--json")
+    assert result.code == 8
+    error = result.json["error"]
+    assert (error["code"], error["figures"]["max_kl"]) == ("quality_gate_failed", 1e-9)
+    assert f"{error['figures']['parity']['mean_kl']}, above --max-kl 1e-09" in error["message"]
+    assert repository.versions() == []
 
 
 def test_the_repository_option_says_where_to(

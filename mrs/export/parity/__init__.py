@@ -1,0 +1,1 @@
+"""How near an exported model is to the float32 graph of the same checkpoint, and how fast it is."""

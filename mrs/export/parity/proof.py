@@ -1,0 +1,200 @@
+"""Measures an exported model against the float32 graph of the same checkpoint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from mrs.errors import RuntimeUnavailableError
+from mrs.export.parity.divergence import Divergence, DivergenceMeter
+from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
+from mrs.export.parity.machine import processor_name, usable_processors
+from mrs.export.parity.mapped_weights import lean_mapping
+from mrs.export.parity.onnx_runtime import import_onnx_runtime
+from mrs.export.parity.reference_size import obstacle
+from mrs.export.parity.speed import measure_speed
+from mrs.export.parity.text import TokenizedText, tokenize_text
+from mrs.export.progress import Progress
+from mrs.model_repo.lock import ParityRecord, UnmeasuredParity
+from mrs.model_repo.measurements import Measurements
+from mrs.model_repo.staging import StagedVersion
+
+# Logits of one step: few enough that a large vocabulary does not cost a large buffer.
+_LOGITS_BYTES = 24 << 20
+_LONGEST_CHUNK = 128
+
+
+class ParityMode(StrEnum):
+    """When to measure: ``AUTO`` unless the float32 graph is too large for this machine."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """What is to be measured.
+
+    Attributes:
+        folder: the version, complete but for its lock.
+        context_length: the model's.
+        begin_token: what prompts start with, if anything.
+        parameters: weights of the checkpoint.
+        is_reference: its own graph is the float32 graph.
+    """
+
+    folder: Path
+    context_length: int
+    begin_token: int | None
+    parameters: int
+    is_reference: bool
+
+    @property
+    def graph(self) -> Path:
+        """The graph for CPUs."""
+        return self.folder / "cpu" / "model.onnx"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came out: for the lock, and for the measurements beside it."""
+
+    parity: ParityRecord | UnmeasuredParity
+    measurements: Measurements | None = None
+
+
+@dataclass(frozen=True)
+class ReferenceMaker:
+    """How to make the float32 graph.
+
+    Attributes:
+        scratch: a context that gives a stage, whose folder is deleted in the end.
+        write: writes ``model.onnx`` and its weights into a folder that does not exist yet.
+    """
+
+    scratch: AbstractContextManager[StagedVersion]
+    write: Callable[[Path], None]
+
+
+def prove(
+    model: ExportedModel, reference: ReferenceMaker, mode: ParityMode, progress: Progress
+) -> Proof:
+    """Measure a model, or record why it was not measured.
+
+    Raises:
+        ModelLoadError: ONNX Runtime refuses a graph.
+        RuntimeUnavailableError: ``ALWAYS`` was asked for and there is no ONNX Runtime for it.
+        MrsError: the float32 graph cannot be written.
+    """
+    if mode is ParityMode.NEVER:
+        return Proof(UnmeasuredParity(not_measured="it was not asked for (--parity never)"))
+    try:
+        import_onnx_runtime()
+    except RuntimeUnavailableError:
+        if mode is ParityMode.ALWAYS:
+            raise
+        return Proof(UnmeasuredParity(not_measured="there is no ONNX Runtime to run the graph"))
+    return _Measurement(model, reference, mode, progress).run()
+
+
+class _Measurement:
+    def __init__(
+        self, model: ExportedModel, reference: ReferenceMaker, mode: ParityMode, progress: Progress
+    ) -> None:
+        self._model = model
+        self._reference = reference
+        self._mode = mode
+        self._progress = progress
+        self._threads = usable_processors()
+
+    def run(self) -> Proof:
+        model = self._model
+        try:
+            text = tokenize_text(
+                model.folder / "tokenizer.json",
+                context_length=model.context_length,
+                begin_token=model.begin_token,
+            )
+            runner = self._runner(model.graph, text.longest)
+        except NotMeasurableError as error:
+            return Proof(UnmeasuredParity(not_measured=str(error)))
+        measurements = self._measure_speed(runner, text.longest)
+        try:
+            return Proof(_record(self._compare(runner, text), text), measurements)
+        except NotMeasurableError as error:
+            return Proof(UnmeasuredParity(not_measured=str(error)), measurements)
+
+    def _runner(self, graph: Path, capacity: int, *, mapped: bool = False) -> GraphRunner:
+        return GraphRunner(graph, capacity=capacity, threads=self._threads, mapped=mapped)
+
+    def _measure_speed(self, runner: GraphRunner, capacity: int) -> Measurements:
+        with self._progress.phase("Measure speed"):
+            speed = measure_speed(runner, capacity)
+        return Measurements(
+            decode_tokens_per_second=round(speed.decode, 1),
+            prefill_tokens_per_second=round(speed.prefill, 1),
+            threads=self._threads,
+            processor=processor_name(),
+            onnxruntime=import_onnx_runtime().__version__,
+        )
+
+    def _compare(self, runner: GraphRunner, text: TokenizedText) -> Divergence:
+        if self._model.is_reference:
+            return self._meter(runner, runner, text)
+        if self._mode is ParityMode.AUTO:
+            reason = obstacle(self._model.parameters, self._model.folder)
+            if reason is not None:
+                raise NotMeasurableError(reason)
+        with ExitStack() as stack:
+            folder = stack.enter_context(self._reference.scratch).path / "float32"
+            self._reference.write(folder)
+            reference = self._runner(folder / "model.onnx", text.longest, mapped=True)
+            stack.callback(reference.close)  # Before the scratch folder goes.
+            stack.enter_context(lean_mapping(folder / "model.onnx.data"))
+            return self._meter(reference, runner, text)
+        raise AssertionError("unreachable")
+
+    def _meter(self, reference: GraphRunner, model: GraphRunner, text: TokenizedText) -> Divergence:
+        meter = DivergenceMeter()
+        length = chunk_length(model.vocabulary)
+        with self._progress.phase("Compare with float32", total=text.tokens) as advance:
+            for window in text.windows:
+                for start in range(0, len(window), length):
+                    chunk = window[start : start + length]
+                    expected = reference.run(chunk, start, 0)
+                    got = expected if model is reference else model.run(chunk, start, 0)
+                    meter.add(expected, got, window[start + 1 : start + 1 + len(chunk)])
+                    advance(len(chunk))
+        return meter.result()
+
+
+def chunk_length(vocabulary: int) -> int:
+    """Tokens of a step whose logits stay within the bound."""
+    return int(np.clip(_LOGITS_BYTES // (4 * vocabulary), 1, _LONGEST_CHUNK))
+
+
+def _record(divergence: Divergence, text: TokenizedText) -> ParityRecord:
+    figures = (divergence.mean_kl, divergence.perplexity, divergence.reference_perplexity)
+    if not all(map(math.isfinite, figures)):
+        raise NotMeasurableError("the logits of the text are not finite")
+    return ParityRecord(
+        text_sha256=text.sha256,
+        tokens=text.tokens,
+        mean_kl=significant(divergence.mean_kl),
+        max_kl=significant(divergence.max_kl),
+        top1=round(divergence.top1, 2),
+        perplexity=significant(divergence.perplexity, 5),
+        reference_perplexity=significant(divergence.reference_perplexity, 5),
+    )
+
+
+def significant(value: float, digits: int = 3) -> float:
+    """``value`` rounded to so many significant digits."""
+    return float(f"{value:.{digits}g}")

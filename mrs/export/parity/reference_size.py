@@ -1,0 +1,43 @@
+"""Whether the float32 graph of a checkpoint fits this machine."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+# Beyond this, writing and running the reference takes minutes: that is to be asked for.
+MOST_PARAMETERS = 2_000_000_000
+_BYTES_PER_PARAMETER = 4
+# Graph, tables and what the file system takes for itself.
+_OVERHEAD = 1.05
+
+
+def obstacle(parameters: int, folder: Path) -> str | None:
+    """Why the float32 graph should not be made, or None if nothing speaks against it.
+
+    The reasons name no figures of this machine, since they are recorded.
+
+    Args:
+        parameters: weights of the checkpoint.
+        folder: where the graph would be written.
+    """
+    size = int(parameters * _BYTES_PER_PARAMETER * _OVERHEAD)
+    if parameters > MOST_PARAMETERS:
+        return "the model has more than 2 billion parameters"
+    if shutil.disk_usage(folder).free < size:
+        return "the disk has no room for the float32 graph"
+    memory = available_memory()
+    if memory is not None and memory < size:
+        return "the float32 graph does not fit the free memory"
+    return None
+
+
+def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """Bytes that can be used without swapping; None if the system does not tell."""
+    try:
+        for line in meminfo.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
