@@ -150,6 +150,8 @@ class AttentionSpec:
         softcap: bound of the scores, ``softcap * tanh(scores / softcap)``; 0 for none.
         window: a token sees itself and ``window - 1`` before it; None for all.
         query_key_norm: queries and keys are normed before they are rotated.
+        packed_by_group: where queries, keys and values are one matrix, each key head has its
+            queries, itself and its value together, instead of all queries coming first.
         sinks: each head has a logit that takes attention and gives nothing.
     """
 
@@ -161,6 +163,7 @@ class AttentionSpec:
     softcap: float = 0.0
     window: int | None = None
     query_key_norm: bool = False
+    packed_by_group: bool = False
     sinks: bool = False
 
 
@@ -269,7 +272,8 @@ class LayerSpec:
         attention: its attention.
         mlp: its feed-forward part.
         parallel: attention and MLP both work on the block's input, and their sum is added to it.
-            Without a norm of its own, the MLP shares the attention's.
+        attention_norm: name of the norm before the attention.
+        mlp_norm: name of the norm before the MLP. A parallel block may have one for both.
         pre_norm: the input of each part is normed.
         post_norm: the result of each part is normed.
     """
@@ -277,6 +281,8 @@ class LayerSpec:
     attention: AttentionSpec | LatentAttentionSpec
     mlp: MlpSpec | MoeSpec
     parallel: bool = False
+    attention_norm: str = "attn_norm"
+    mlp_norm: str = "ffn_norm"
     pre_norm: bool = True
     post_norm: bool = False
 

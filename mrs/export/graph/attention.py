@@ -177,11 +177,22 @@ def _order(spec: AttentionSpec, heads: int) -> NDArray[np.int64] | None:
 
 
 def _packed_order(spec: AttentionSpec) -> NDArray[np.int64] | None:
+    """The rows of a matrix that holds queries, keys and values; None if they are as needed."""
     turned = _order(spec, spec.num_heads + spec.num_kv_heads)
-    if turned is None:
+    if turned is None and not spec.packed_by_group:
         return None
-    values = np.arange(spec.num_kv_heads * spec.head_dim) + len(turned)
-    return np.concatenate([turned, values])
+    rows = np.arange((spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim)
+    if turned is not None:
+        rows[: len(turned)] = turned
+    return _ungrouped(spec)[rows] if spec.packed_by_group else rows
+
+
+def _ungrouped(spec: AttentionSpec) -> NDArray[np.int64]:
+    """All queries, all keys, all values, where each key head has its own three together."""
+    groups, shared = spec.num_kv_heads, spec.num_heads // spec.num_kv_heads
+    rows = np.arange(groups * (shared + 2) * spec.head_dim).reshape(groups, shared + 2, -1)
+    parts = (rows[:, :shared], rows[:, shared], rows[:, shared + 1])
+    return np.concatenate([part.reshape(-1) for part in parts])
 
 
 def _sinks(weights: Weights, spec: AttentionSpec, block: str) -> ir.Value | None:

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from mrs.export.architectures.spec import AttentionSpec, DecoderSpec, LayerSpec, MlpSpec
 from mrs.export.graph.attention import AttentionInputs, LayerCache, attention
 from mrs.export.graph.mlp import mlp
-from mrs.export.graph.norm import add_norm, has_norm, norm
+from mrs.export.graph.norm import add_norm, norm
 from mrs.export.graph.weights import Weights
 
 
@@ -76,17 +76,18 @@ class Block:
     def append_to(self, residual: Residual, inputs: AttentionInputs, cache: LayerCache) -> None:
         """Add what the block makes of the residual stream to it."""
         name = self._name
-        normed = self._before(residual, "attn_norm")
+        attention_norm, mlp_norm = self._layer.attention_norm, self._layer.mlp_norm
+        normed = self._before(residual, attention_norm)
         attended = self._after(self._attention(normed, inputs, cache), "post_attention_norm")
         if self._layer.parallel:
-            own = has_norm(self._weights, f"{name}.ffn_norm")
-            made = self._mlp(residual.normed(f"{name}.ffn_norm") if own else normed)
+            shared = mlp_norm == attention_norm
+            made = self._mlp(normed if shared else self._before(residual, mlp_norm))
             made = self._after(made, "post_ffw_norm")
             both = self._weights.builder.op("Add", [attended, made], f"{name}.parallel")
             residual.add(both, f"{name}.parallel")
             return
         residual.add(attended, f"{name}.attended")
-        made = self._mlp(self._before(residual, "ffn_norm"))
+        made = self._mlp(self._before(residual, mlp_norm))
         residual.add(self._after(made, "post_ffw_norm"), f"{name}.made")
 
     def _attention(self, x: ir.Value, inputs: AttentionInputs, cache: LayerCache) -> ir.Value:

@@ -62,7 +62,7 @@ def head_norm(
     shape = info.shape if info is not None else ()
     if shape == (heads * head_dim,) and heads > 1:
         scale = _scale(weights, name, heads * head_dim, spec)
-        return _norm(weights, x, name, scale if order is None else scale[order], spec)
+        return _norm(weights, x, name, scale, spec, order)
     by_head = builder.op(
         "Reshape",
         [x, builder.constant(f"heads_shape_{heads}x{head_dim}", int64s(0, 0, heads, head_dim))],
@@ -77,27 +77,29 @@ def head_norm(
         normed = builder.op("Mul", [plain, own], f"{name}.scaled")
     else:
         scale = _scale(weights, name, head_dim, spec)
-        scale = scale if order is None else scale[order[:head_dim]]
-        normed = _norm(weights, by_head, name, scale, spec)
+        first_head = None if order is None else order[:head_dim]
+        normed = _norm(weights, by_head, name, scale, spec, first_head)
     flat = builder.constant("flat_heads_shape", int64s(0, 0, -1))
     return builder.op("Reshape", [normed, flat], f"{name}.flat")
 
 
-def has_norm(weights: Weights, name: str) -> bool:
-    """Whether the checkpoint has the norm ``name``."""
-    return f"{name}.weight" in weights.checkpoint.tensors
-
-
 def _norm(
-    weights: Weights, x: ir.Value, name: str, scale: NDArray[np.float32], spec: NormSpec
+    weights: Weights,
+    x: ir.Value,
+    name: str,
+    scale: NDArray[np.float32],
+    spec: NormSpec,
+    order: NDArray[np.int64] | None = None,
 ) -> ir.Value:
+    """The norm, its weights and biases put into ``order``."""
     builder = weights.builder
+    scale = scale if order is None else scale[order]
     inputs: list[ir.Value | None] = [x, builder.weight(f"{name}.weight", scale)]
     attributes = {"axis": -1, "epsilon": spec.epsilon}
     if spec.kind is NormKind.RMS:
         return builder.op("RMSNormalization", inputs, name, attributes)
     if f"{name}.bias" in weights.checkpoint.tensors:
-        inputs.append(_bias(weights, name, len(scale)))
+        inputs.append(_bias(weights, name, len(scale), order))
     return builder.op("LayerNormalization", inputs, name, attributes)
 
 
@@ -106,7 +108,10 @@ def _scale(weights: Weights, name: str, size: int, spec: NormSpec) -> NDArray[np
     return values + np.float32(spec.offset) if spec.offset else values
 
 
-def _bias(weights: Weights, name: str, size: int) -> ir.Value | None:
+def _bias(
+    weights: Weights, name: str, size: int, order: NDArray[np.int64] | None = None
+) -> ir.Value | None:
     if f"{name}.bias" not in weights.checkpoint.tensors:
         return None
-    return weights.builder.weight(f"{name}.bias", weights.vector(f"{name}.bias", size))
+    values = weights.vector(f"{name}.bias", size)
+    return weights.builder.weight(f"{name}.bias", values if order is None else values[order])

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from mrs.errors import CorruptCheckpointError
 from mrs.export.architectures.spec import DecoderSpec, FactorsScaling, RopeSpec
 from mrs.export.graph.builder import GraphBuilder, int64s
-from mrs.export.graph.rope import Wave, rope_amplitude, rope_frequencies, rope_table
+from mrs.export.graph.rope import (
+    Wave,
+    rope_amplitude,
+    rope_frequencies,
+    rope_table,
+    rotated_with_padding,
+)
 from mrs.export.graph.weights import Weights
 
 RopeTables = tuple[ir.Value, ir.Value]
@@ -57,7 +63,10 @@ def position_ids(
 
 def _tables(weights: Weights, rope: RopeSpec, context: int, name: str) -> RopeTables:
     frequencies = rope_frequencies(rope, context, _factors(weights, rope))
-    amplitude = rope_amplitude(rope)
+    amplitude = np.full(len(frequencies), rope_amplitude(rope))
+    still = (rotated_with_padding(rope.dims) - rope.dims) // 2
+    frequencies = np.concatenate([frequencies, np.zeros(still)])
+    amplitude = np.concatenate([amplitude, np.ones(still)])
     shape = (context, len(frequencies))
 
     def table(wave: Wave, suffix: str) -> ir.Value:

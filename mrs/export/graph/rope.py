@@ -57,7 +57,7 @@ def rope_amplitude(rope: RopeSpec) -> float:
 
 
 def rope_table(
-    wave: Wave, frequencies: _Doubles, length: int, amplitude: float = 1.0
+    wave: Wave, frequencies: _Doubles, length: int, amplitude: _Doubles | float = 1.0
 ) -> Iterator[NDArray[np.float32]]:
     """Cosines or sines for positions ``0 .. length-1``, float32 ``[some positions, dims / 2]``.
 
@@ -65,7 +65,7 @@ def rope_table(
         wave: `numpy.cos` or `numpy.sin`.
         frequencies: of the pairs, as `rope_frequencies` gives them.
         length: number of positions.
-        amplitude: multiplies every value.
+        amplitude: multiplies every value; a number, or one for each pair.
     """
     for start in range(0, length, _CHUNK_POSITIONS):
         stop = min(start + _CHUNK_POSITIONS, length)
@@ -76,15 +76,28 @@ def rope_table(
 def head_row_order(
     layout: RopeLayout, heads: int, head_dim: int, rotated: int
 ) -> NDArray[np.int64] | None:
-    """For each row of a projection in ``HALVES`` order, the checkpoint's row; None if equal.
+    """For each row of a projection as the graph rotates it, the checkpoint's row; None if equal.
 
-    Only the first ``rotated`` rows of each head move.
+    The graph pairs row ``i`` of a head with row ``i + whole / 2``, of the ``whole`` rows
+    that `rotated_with_padding` counts.
     """
-    if layout is RopeLayout.HALVES:
+    whole = rotated_with_padding(rotated)
+    if layout is RopeLayout.HALVES and whole == rotated:
         return None
-    head = np.arange(head_dim)
-    head[:rotated] = np.arange(rotated).reshape(rotated // 2, 2).T.reshape(-1)
+    rows = np.arange(rotated)
+    pairs = rows.reshape(2, -1) if layout is RopeLayout.HALVES else rows.reshape(-1, 2).T
+    still = np.arange(rotated, whole).reshape(2, -1)
+    rest = np.arange(whole, head_dim)
+    head = np.concatenate([pairs[0], still[0], pairs[1], still[1], rest])
     return (np.arange(heads)[:, None] * head_dim + head).reshape(-1)
+
+
+def rotated_with_padding(rotated: int) -> int:
+    """Rows of a head that the graph's operator turns; it takes multiples of 16 alone.
+
+    Those beyond ``rotated`` are turned by 0: their cosine is 1, their sine 0.
+    """
+    return -(-rotated // 16) * 16
 
 
 def _plain(base: float, dims: int) -> _Doubles:

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mrs.export.architectures.spec import FactorsScaling, LinearScaling, RopeLayout, RopeSpec
-from mrs.export.graph.rope import Wave, head_row_order, rope_frequencies, rope_table
+from mrs.export.graph.rope import (
+    Wave,
+    head_row_order,
+    rope_frequencies,
+    rope_table,
+    rotated_with_padding,
+)
 
 
 def whole_table(wave: Wave, rope: RopeSpec, length: int) -> NDArray[np.float32]:
@@ -63,8 +69,9 @@ def as_llama_cpp_stores(rows: NDArray[np.int64], heads: int) -> NDArray[np.int64
 
 
 @settings(max_examples=80, deadline=None)
-@given(heads=st.integers(1, 40), half=st.integers(1, 64))
-def test_row_order_undoes_the_interleaving(heads: int, half: int) -> None:
+@given(heads=st.integers(1, 40), eighths=st.integers(1, 8))
+def test_row_order_undoes_the_interleaving(heads: int, eighths: int) -> None:
+    half = 8 * eighths
     rows = np.arange(heads * half * 2)
     order = head_row_order(RopeLayout.PAIRS, heads, 2 * half, 2 * half)
     assert order is not None
@@ -72,21 +79,24 @@ def test_row_order_undoes_the_interleaving(heads: int, half: int) -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(heads=st.integers(1, 8), head_dim=st.integers(2, 64), data=st.data())
-def test_row_order_moves_rotated_rows_within_their_head(
+@given(heads=st.integers(1, 8), head_dim=st.integers(16, 64), data=st.data())
+def test_row_order_pairs_what_the_layout_pairs(
     heads: int, head_dim: int, data: st.DataObject
 ) -> None:
-    rotated = 2 * data.draw(st.integers(1, head_dim // 2))
-    order = head_row_order(RopeLayout.PAIRS, heads, head_dim, rotated)
-    assert order is not None
-    by_head = order.reshape(heads, head_dim)
-    start = np.arange(heads)[:, None] * head_dim
-    np.testing.assert_array_equal(
-        np.sort(by_head) - start, np.tile(np.arange(head_dim), (heads, 1))
-    )
-    np.testing.assert_array_equal(
-        by_head[:, rotated:] - start, np.tile(np.arange(rotated, head_dim), (heads, 1))
-    )
+    layout = data.draw(st.sampled_from(RopeLayout))
+    rotated = 2 * data.draw(st.integers(1, head_dim // 16 * 8))
+    order = head_row_order(layout, heads, head_dim, rotated)
+    if order is None:
+        order = np.arange(heads * head_dim)
+    by_head = order.reshape(heads, head_dim) - np.arange(heads)[:, None] * head_dim
+    np.testing.assert_array_equal(np.sort(by_head), np.tile(np.arange(head_dim), (heads, 1)))
+    half = rotated_with_padding(rotated) // 2
+    pairs = np.arange(rotated).reshape(2, -1).T
+    if layout is RopeLayout.PAIRS:
+        pairs = np.arange(rotated).reshape(-1, 2)
+    for head in by_head:
+        found = np.stack([head[: rotated // 2], head[half : half + rotated // 2]], axis=1)
+        np.testing.assert_array_equal(found, pairs)
 
 
 def test_rows_in_halves_stay_where_they_are() -> None:
