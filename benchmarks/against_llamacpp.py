@@ -38,7 +38,7 @@ def main() -> None:
         for contender, rates in zip(contenders, results, strict=True):
             rates.append(measure(*contender))
         figures = "  ".join(
-            f"{rates[-1]['decode']:.1f}/{rates[-1]['prefill']:.0f}" for rates in results
+            "/".join(f"{rate:.1f}" for rate in rates[-1].values()) for rates in results
         )
         print(f"round {number + 1}: {figures}", file=sys.stderr)
     print(f"{'':40} {'decode tok/s':>14} {'ratio':>6} {'prefill tok/s':>14} {'ratio':>6}")
@@ -51,6 +51,8 @@ def main() -> None:
             )
             cells.append(f"{median:14.1f} {ratio:6.2f}")
         print(f"{model[-40:]:40} {' '.join(cells)}")
+    evaluated = statistics.median(rate["eval"] for rate in results[0])
+    print(f"llama-cpp-python without its sampler: {evaluated:.1f} tok/s")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Rates of one contender, one process: ``python -m benchmarks.rates CONTENDER MODEL``.
 
 Prints one line of JSON with tokens per second: ``decode`` is 128 tokens one by one after a prompt
-of one token, ``prefill`` a prompt of 512 random tokens (llama-bench's tg128 and pp512). Each is the
-median of a few repetitions after a warm-up.
+of one token, each the likeliest after those before it, and ``prefill`` a prompt of 512 random
+tokens (llama-bench's tg128 and pp512). Each is the median of a few repetitions after a warm-up.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def mrs(version_folder: str) -> dict[str, float]:
 
 
 def llamacpp(gguf: str) -> dict[str, float]:
-    """llama-cpp-python's own evaluation, without its sampler."""
+    """llama-cpp-python's own generation; ``eval`` is its evaluation alone, without a sampler."""
     from llama_cpp import Llama
 
     llama = Llama(
@@ -75,6 +75,15 @@ def llamacpp(gguf: str) -> dict[str, float]:
     )  # fmt: skip
 
     def decode() -> float:
+        llama.reset()
+        tokens = llama.generate(prompt(1), temp=0.0)
+        next(tokens)
+        start = time.perf_counter()
+        for _ in range(DECODED):
+            next(tokens)
+        return time.perf_counter() - start
+
+    def evaluate() -> float:
         llama.reset()
         llama.eval(prompt(1))
         start = time.perf_counter()
@@ -88,7 +97,11 @@ def llamacpp(gguf: str) -> dict[str, float]:
         llama.eval(prompt(PROMPT))
         return time.perf_counter() - start
 
-    return {"decode": median_rate(DECODED, decode), "prefill": median_rate(PROMPT, prefill)}
+    return {
+        "decode": median_rate(DECODED, decode),
+        "eval": median_rate(DECODED, evaluate),
+        "prefill": median_rate(PROMPT, prefill),
+    }
 
 
 if __name__ == "__main__":
