@@ -26,6 +26,11 @@ _OURS = (
     *("rope.scaling.long_factors", "rope.scaling.short_factors"),
     "attention.sliding_window_pattern",
 )
+# Keys that llama.cpp has no use for in a family, so that its converter does not write them.
+_UNWRITTEN = {
+    "gemma2": ("attention.scale",),
+    "gemma3": ("attention.scale", "rope.freq_base_swa"),
+}
 
 
 def write_gguf_form(model: TinyModel, folder: Path) -> Path:
@@ -42,7 +47,7 @@ def write_gguf_form(model: TinyModel, folder: Path) -> Path:
 
 def _metadata(checkpoint: HuggingFaceCheckpoint) -> dict[str, Any]:
     name = checkpoint.architecture
-    ours = {f"{name}.{key}" for key in _OURS}
+    ours = {f"{name}.{key}" for key in (*_OURS, *_UNWRITTEN.get(name, ()))}
     kept = {key: value for key, value in checkpoint.metadata.items() if key not in ours}
     return {"general.architecture": name, "tokenizer.ggml.model": "no_vocab", **kept}
 

@@ -49,7 +49,7 @@ _ACTIVATIONS: Mapping[str, Activation] = {
     "relu": Activation.RELU,
     "relu2": Activation.RELU_SQUARED,
 }
-_SLIDING = "sliding_attention"
+_SLIDING, _FULL = "sliding_attention", "full_attention"
 
 
 def config_metadata(name: str, form: HuggingFaceForm, config: HfConfig) -> dict[str, MetadataValue]:
@@ -91,6 +91,8 @@ class _Translation:
                 found[canonical] = _plain(config, key)
         if (scalar := config.optional_number("query_pre_attn_scalar")) is not None:
             found["attention.scale"] = scalar**-0.5
+        if config.optional_flag("use_bidirectional_attention"):
+            found["attention.causal"] = False
         self._activation()
         self._windows()
         self._rope()
@@ -101,13 +103,14 @@ class _Translation:
             name = self._config.optional_text(key)
             if name is None:
                 continue
-            if name not in _ACTIVATIONS:
+            known = {**_ACTIVATIONS, **self._form.activations}
+            if name not in known:
                 raise UnsupportedArchitectureError(
                     f"The activation {name!r:.80} is not supported; supported: "
-                    f"{', '.join(sorted(_ACTIVATIONS))}.",
+                    f"{', '.join(sorted(known))}.",
                     hint="Export a model with one of these.",
                 )
-            self._found["hidden_activation"] = _ACTIVATIONS[name].value
+            self._found["hidden_activation"] = known[name].value
             return
 
     def _windows(self) -> None:
@@ -130,12 +133,12 @@ class _Translation:
         config, found = self._config, self._found
         if (rotates := config.optional_counts("no_rope_layers")) is not None:
             found["rope.layers"] = [bool(flag) for flag in rotates]
+        if (local := config.optional_number("rope_local_base_freq")) is not None:
+            found["rope.freq_base_swa"] = local
         rope = self._rope_parameters()
         base = rope.optional_number("rope_theta") or config.optional_number("rope_theta")
         if base is not None:
             found["rope.freq_base"] = base
-        if (local := config.optional_number("rope_local_base_freq")) is not None:
-            found["rope.freq_base_swa"] = local
         share = rope.optional_number("partial_rotary_factor")
         share = share or config.optional_number("partial_rotary_factor")
         if share is not None:
@@ -155,8 +158,9 @@ class _Translation:
         if (sliding := rope.optional_section(_SLIDING)) is not None:
             if (base := sliding.optional_number("rope_theta")) is not None:
                 self._found["rope.freq_base_swa"] = base
-            return rope.section("full_attention")
-        return rope
+        elif not rope.has(_FULL):
+            return rope
+        return rope.optional_section(_FULL) or JsonSection(config.file, {})
 
     def _head_dim(self) -> int:
         config = self._config

@@ -35,7 +35,9 @@ class _Description:
     def __init__(self, family: Family, checkpoint: Checkpoint) -> None:
         self._family = family
         self._checkpoint = checkpoint
-        self._metadata = ArchitectureMetadata(checkpoint)
+        stored = checkpoint.format
+        defaults = family.gguf_defaults if stored is CheckpointFormat.GGUF else {}
+        self._metadata = ArchitectureMetadata(checkpoint, defaults)
         self._hidden = self._metadata.size("embedding_length")
         self._num_layers = self._metadata.size("block_count")
 
@@ -167,10 +169,10 @@ class _Description:
         if rotates is None and family.plain_every and (index + 1) % family.plain_every == 0:
             return None
         dims = metadata.size("rope.dimension_count", head_dim)
-        if dims % 16 or dims > head_dim:
+        if dims % 2 or -(-dims // 16) * 16 > head_dim:
             raise UnsupportedArchitectureError(
-                f"{dims} of {head_dim} dimensions are rotated; that must be a multiple of 16 "
-                f"and at most the head size.",
+                f"{dims} of {head_dim} dimensions are rotated; rounded up to a multiple of 16, "
+                f"that must be at most the head size.",
                 hint="Export a model with another rotary size.",
             )
         base = metadata.number("rope.freq_base", 10000.0)

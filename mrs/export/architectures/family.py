@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mrs.export.architectures.spec import Activation, NormKind, RopeLayout, RouterKind
+from mrs.export.checkpoints.checkpoint import MetadataValue
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class HuggingFaceForm:
             -> canonical stem, where `mrs.export.architectures.huggingface` has another or none.
         config: key in ``config.json`` -> canonical metadata key, likewise.
         defaults: values of keys that ``config.json`` leaves out: those of the config class.
+        activations: names of activations that mean another one in this family.
         transposed: canonical stems of matrices stored ``[in, out]``.
         ignored: patterns (`fnmatch`) of tensors that no text needs: towers, drafting heads.
     """
@@ -36,6 +38,7 @@ class HuggingFaceForm:
     tensors: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    activations: Mapping[str, Activation] = field(default_factory=dict)
     transposed: frozenset[str] = frozenset()
     ignored: tuple[str, ...] = ()
 
@@ -51,6 +54,7 @@ class Family:
         huggingface: how transformers stores it; None where it does not.
         gguf_layout: order of the rows of queries and keys in GGUF files.
         gguf_tensors: stem of a GGUF tensor -> canonical stem, where they differ.
+        gguf_defaults: canonical metadata key -> what llama.cpp assumes where a file lacks it.
         norm: kind of its norms.
         activation: of its MLPs, unless the config names one.
         gated: whether its MLPs have a gate.
@@ -81,6 +85,7 @@ class Family:
     gguf: bool = True
     gguf_layout: RopeLayout = RopeLayout.HALVES
     gguf_tensors: Mapping[str, str] = field(default_factory=dict)
+    gguf_defaults: Mapping[str, MetadataValue] = field(default_factory=dict)
     norm: NormKind = NormKind.RMS
     activation: Activation = Activation.SILU
     gated: bool = True

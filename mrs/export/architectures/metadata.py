@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from mrs.errors import CorruptCheckpointError
 from mrs.export.checkpoints.checkpoint import Checkpoint, MetadataValue
 
@@ -16,11 +19,17 @@ class ArchitectureMetadata:
 
     Args:
         checkpoint: where the metadata is.
+        defaults: what stands for a key that is absent.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._metadata = checkpoint.metadata
+    def __init__(
+        self, checkpoint: Checkpoint, defaults: Mapping[str, MetadataValue] = MappingProxyType({})
+    ) -> None:
         self._prefix = checkpoint.architecture
+        self._metadata = {
+            **{f"{self._prefix}.{key}": value for key, value in defaults.items()},
+            **checkpoint.metadata,
+        }
 
     def size(self, key: str, default: int | None = None, *, largest: int = _LARGEST_SIZE) -> int:
         """A whole number from 1 to ``largest``.

@@ -7,12 +7,20 @@ from collections.abc import Mapping
 from mrs.errors import UnsupportedArchitectureError
 from mrs.export.architectures.describe import describe_decoder
 from mrs.export.architectures.family import Family
+from mrs.export.architectures.gemma import GEMMA, GEMMA2, GEMMA3
 from mrs.export.architectures.llama import LLAMA
 from mrs.export.architectures.qwen import QWEN2, QWEN3
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.checkpoints.checkpoint import Checkpoint
 
-FAMILIES: tuple[Family, ...] = (LLAMA, QWEN2, QWEN3)
+FAMILIES: tuple[Family, ...] = (
+    LLAMA,
+    QWEN2,
+    QWEN3,
+    GEMMA,
+    GEMMA2,
+    GEMMA3,
+)
 
 ARCHITECTURES: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 
