@@ -70,7 +70,7 @@ def write_model(folder: Path, layers: int) -> None:
         shards[-1][name] = shape
         filled += size
     rng = np.random.default_rng(0)
-    index = {}
+    index: dict[str, str] = {}
     for number, tensors in enumerate(shards, 1):
         name = f"model-{number:05}-of-{len(shards):05}.safetensors"
         write_shard(folder / name, tensors, rng)
