@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from mrs.errors import RuntimeUnavailableError
 
 # What the extra installs, by the names of the modules and of the distributions.
-_EXTRA = {"gguf", "ml_dtypes", "onnx", "onnx_ir", "onnx-ir"}
+_EXTRA = {"gguf", "huggingface_hub", "ml_dtypes", "onnx", "onnx_ir", "onnx-ir", "tqdm"}
 
 
 @contextmanager

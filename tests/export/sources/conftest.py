@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
+
+from tests.export.sources.fake_hub import FakeHub, serve
 
 
 @pytest.fixture(autouse=True)
@@ -26,3 +30,30 @@ def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     return folder
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A Hub of the test's own, with an empty cache and no token."""
+    hub = FakeHub()
+    with serve(hub) as address:
+        use_hub(monkeypatch, address, tmp_path / "hub")
+        yield hub
+
+
+def use_hub(monkeypatch: pytest.MonkeyPatch, address: str, home: Path) -> None:
+    """Have huggingface_hub use another server and another cache."""
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    template = address + "/{repo_id}/resolve/{revision}/{filename}"
+    settings = {
+        "ENDPOINT": address,
+        "HUGGINGFACE_CO_URL_TEMPLATE": template,
+        "HF_HUB_CACHE": str(home / "cache"),
+        "HF_TOKEN_PATH": str(home / "token"),
+        "HF_STORED_TOKENS_PATH": str(home / "tokens"),
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_XET": True,
+    }
+    for name, value in settings.items():
+        monkeypatch.setattr(constants, name, value)

@@ -8,22 +8,22 @@ import pytest
 
 from mrs.errors import MrsError, SourceNotFoundError, UsageError
 from mrs.export.progress import SilentProgress
-from mrs.export.sources import local_file
-from mrs.export.sources.local_file import resolve_local_file
+from mrs.export.sources import file_digests
+from mrs.export.sources.local_file import expanded_path, resolve_local_file
 from mrs.model_repo.lock import FileDigest, SourceRecord
 from tests.export.sources.recording import Phase, RecordingProgress
 
 
 def refusal(source: Path | str) -> MrsError:
     with pytest.raises(MrsError) as caught:
-        resolve_local_file(str(source), SilentProgress())
+        resolve_local_file(Path(source), SilentProgress())
     return caught.value
 
 
 def test_a_file_is_named_and_digested(tmp_path: Path) -> None:
     path = tmp_path / "Tiny-1M.Q8_0.gguf"
     path.write_bytes(b"some bytes")
-    source = resolve_local_file(str(path), SilentProgress())
+    source = resolve_local_file(path, SilentProgress())
     digest = FileDigest(
         path="Tiny-1M.Q8_0.gguf", size=10, sha256=hashlib.sha256(b"some bytes").hexdigest()
     )
@@ -37,7 +37,7 @@ def test_a_file_is_named_and_digested(tmp_path: Path) -> None:
 def test_hashing_is_reported_in_bytes(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(bytes(3_000_000))
     progress = RecordingProgress()
-    resolve_local_file(str(tmp_path / "m.gguf"), progress)
+    resolve_local_file(tmp_path / "m.gguf", progress)
     assert progress.phases == [Phase("Hash m.gguf", 3_000_000, "bytes", 3_000_000)]
 
 
@@ -46,22 +46,21 @@ def test_the_record_does_not_depend_on_the_folder(tmp_path: Path) -> None:
     for folder in (tmp_path / "a", tmp_path / "b"):
         folder.mkdir()
         (folder / "m.gguf").write_bytes(b"x")
-        records.append(resolve_local_file(str(folder / "m.gguf"), SilentProgress()).record)
+        records.append(resolve_local_file(folder / "m.gguf", SilentProgress()).record)
     assert records[0] == records[1]
 
 
 def test_a_link_is_followed_and_gives_the_name(tmp_path: Path) -> None:
     (tmp_path / "4f3a2b").write_bytes(b"blob")
     (tmp_path / "model.gguf").symlink_to(tmp_path / "4f3a2b")
-    source = resolve_local_file(str(tmp_path / "model.gguf"), SilentProgress())
+    source = resolve_local_file(tmp_path / "model.gguf", SilentProgress())
     assert source.record.identifier == "model.gguf"
     assert source.record.files[0].sha256 == hashlib.sha256(b"blob").hexdigest()
 
 
 def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "m.gguf").write_bytes(b"x")
-    assert resolve_local_file("~/m.gguf", SilentProgress()).path == tmp_path / "m.gguf"
+    assert expanded_path("~/m.gguf") == tmp_path / "m.gguf"
 
 
 def test_a_missing_file_suggests_its_neighbours(tmp_path: Path) -> None:
@@ -83,19 +82,6 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     assert isinstance(refusal(tmp_path / "m.gguf" / "n.gguf"), SourceNotFoundError)
 
 
-def test_a_folder_lists_its_models(tmp_path: Path) -> None:
-    (tmp_path / "m.gguf").touch()
-    error = refusal(tmp_path)
-    assert isinstance(error, UsageError)
-    assert error.hint == f"Name the file: {tmp_path / 'm.gguf'}"
-
-
-def test_a_folder_without_models_says_so(tmp_path: Path) -> None:
-    error = refusal(tmp_path)
-    assert isinstance(error, UsageError)
-    assert "no .gguf file in it" in error.hint
-
-
 def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.gguf")
     assert "not a regular file" in str(refusal(tmp_path / "pipe.gguf"))
@@ -108,7 +94,7 @@ def test_an_unreadable_file_is_a_usage_error(
         raise PermissionError(13, "Permission denied", str(path))
 
     (tmp_path / "m.gguf").touch()
-    monkeypatch.setattr(local_file, "sha256_file", denied)
+    monkeypatch.setattr(file_digests, "sha256_file", denied)
     error = refusal(tmp_path / "m.gguf")
     assert isinstance(error, UsageError)
     assert "Permission denied" in str(error)
@@ -127,3 +113,21 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 def test_too_long_a_name_is_a_usage_error() -> None:
     assert isinstance(refusal("x" * 5000), UsageError)
+
+
+def test_any_part_of_a_split_model_is_the_whole_of_it(tmp_path: Path) -> None:
+    names = [f"Tiny-Q4_0-0000{number}-of-00003.gguf" for number in (1, 2, 3)]
+    for name in names:
+        (tmp_path / name).write_bytes(name.encode())
+    source = resolve_local_file(tmp_path / names[1], SilentProgress())
+    assert source.path == tmp_path / names[0]
+    assert source.model_name == "tiny"
+    assert source.record.identifier == names[0]
+    assert [file.path for file in source.record.files] == names
+
+
+def test_a_missing_part_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m-00001-of-00002.gguf").touch()
+    error = refusal(tmp_path / "m-00001-of-00002.gguf")
+    assert isinstance(error, SourceNotFoundError)
+    assert "m-00002-of-00002.gguf" in str(error)

@@ -7,6 +7,8 @@ import pytest
 from mrs.errors import MrsError, SourceNotFoundError, UsageError
 from mrs.export.progress import SilentProgress
 from mrs.export.sources.resolve import resolve_source
+from tests.export.sources.fake_hub import FakeHub
+from tests.export.sources.folders import READ, write_folder
 from tests.export.sources.wheels import write_wheel
 
 
@@ -59,7 +61,30 @@ def test_what_is_no_source_is_a_usage_error(source: str, words: str) -> None:
     assert error.hint
 
 
-def test_a_hub_name_is_a_missing_file() -> None:
-    error = refusal("some-org/some-model")
+def test_a_folder_is_a_model(tmp_path: Path) -> None:
+    source = resolve_source(str(write_folder(tmp_path / "tiny", READ)), SilentProgress())
+    assert (source.record.kind, source.path) == ("folder", tmp_path / "tiny")
+
+
+def test_org_and_name_are_of_the_hub(hub: FakeHub) -> None:
+    hub.repositories["org/tiny"] = READ
+    assert resolve_source("org/tiny", SilentProgress()).record.kind == "hub"
+
+
+def test_a_path_goes_before_the_hub(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.repositories["org/tiny"] = READ
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "org" / "tiny", READ)
+    assert resolve_source("org/tiny", SilentProgress()).record.kind == "folder"
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("source", ["org/tiny.gguf", "./org/tiny", "tiny"])
+def test_what_can_only_be_a_path_is_not_asked_of_the_hub(hub: FakeHub, source: str) -> None:
+    error = refusal(source)
     assert isinstance(error, SourceNotFoundError)
-    assert "pypi:NAME==VERSION" in error.hint
+    assert "There is no file" in str(error)
+    assert "ORG/NAME" in error.hint
+    assert hub.requests == []
