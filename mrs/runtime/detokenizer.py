@@ -22,9 +22,10 @@ class Detokenizer:
             it loses the one that some vocabularies put before a first word.
     """
 
-    __slots__ = ("_decode", "_leading_spaces", "_pieces")
+    __slots__ = ("_decode", "_leading_spaces", "_pieces", "_tokenizer")
 
     def __init__(self, tokenizer: Tokenizer, *, continues: bool = False) -> None:
+        self._tokenizer = tokenizer
         self._pieces = tokenizer.visible_pieces
         self._leading_spaces = 0 if continues else tokenizer.leading_spaces
         self._decode = _Utf8Decoder("replace").decode
@@ -34,9 +35,16 @@ class Detokenizer:
         if not 0 <= token_id < len(self._pieces):
             return ""
         piece = self._pieces[token_id]
-        if self._leading_spaces:
-            piece, self._leading_spaces = without_leading_spaces(piece, self._leading_spaces)
-        return self._decode(piece)
+        return self._decode(self._without_first_space(token_id, piece))
+
+    def _without_first_space(self, token_id: int, piece: bytes) -> bytes:
+        if not self._leading_spaces or not piece:
+            return piece
+        if self._tokenizer.is_added(token_id):
+            self._leading_spaces = 0
+            return piece
+        piece, self._leading_spaces = without_leading_spaces(piece, self._leading_spaces)
+        return piece
 
     def flush(self) -> str:
         """What is left at the end: U+FFFD for an incomplete character, or nothing."""

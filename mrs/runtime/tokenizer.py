@@ -21,7 +21,6 @@ up on a run of spaces that is not much longer."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-
 # What the library takes for white space beside a token that swallows it.
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -117,6 +116,10 @@ class Tokenizer:
         """How many spaces a decoded text loses at its start, if it has them."""
         return self._decoding.leading_spaces
 
+    def is_added(self, token_id: int) -> bool:
+        """Whether the token stands for its own text, and not for a piece of a word."""
+        return token_id in self._added
+
     def is_special(self, token_id: int) -> bool:
         """Whether the token steers the model and is no part of the text."""
         return token_id in self._special_ids
@@ -168,7 +171,7 @@ class Tokenizer:
         the white space beside them.
         """
         end = 0
-        while match := self._next_special(text, end):
+        for match in self._find_specials(text):
             token_id = self._specials[match.group()]
             before = text[end : match.start()]
             if token_id in self._swallows_before:
@@ -182,29 +185,43 @@ class Tokenizer:
         if end < len(text):
             yield text[end:]
 
-    def _next_special(self, text: str, start: int) -> re.Match[str] | None:
-        return None if self._special_pattern is None else self._special_pattern.search(text, start)
+    def _find_specials(self, text: str) -> Iterator[re.Match[str]]:
+        return iter(()) if self._special_pattern is None else self._special_pattern.finditer(text)
+
+    def _halves(self, text: str) -> Iterator[str]:
+        """The text cut within each special token that it spells."""
+        start = 0
+        for match in self._find_specials(text):
+            middle = match.start() + max(len(match.group()) // 2, 1)
+            yield text[start:middle]
+            start = middle
+        if start < len(text):
+            yield text[start:]
 
     def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
         """The text of some tokens; bytes that are no UTF-8 become U+FFFD."""
-        shown = (index for index in ids if not (skip_special and index in self._special_ids))
+        shown = [index for index in ids if not (skip_special and index in self._special_ids)]
+        spaces = 0 if shown and shown[0] in self._added else self.leading_spaces
         data = b"".join(map(self.token_bytes, shown))
-        return without_leading_spaces(data, self.leading_spaces)[0].decode("utf-8", "replace")
+        return without_leading_spaces(data, spaces)[0].decode("utf-8", "replace")
 
     def _encode_plain(self, text: str, *, at_start: bool) -> list[int]:
         if self._first_space and at_start and not self._has_its_start(text):
             text = " " + text
         ids = self._encode_text(text)
-        if self._special_ids.isdisjoint(ids) or not self._next_special(text, 0):
+        if self._special_ids.isdisjoint(ids):
             return ids
         # Some models find their special tokens in plain text, whatever the library is told. In two
         # halves, neither of which is one, it stays text.
-        assert self._special_pattern is not None
-        return [
-            index
-            for half in _halves(text, self._special_pattern)
-            for index in self._encode_text(half)
-        ]
+        spelled = {self._specials[match.group()] for match in self._find_specials(text)}
+        if spelled.difference(self._unknown_ids).isdisjoint(ids):
+            return ids
+        return [index for half in self._halves(text) for index in self._encode_text(half)]
+
+    @cached_property
+    def _unknown_ids(self) -> frozenset[int]:
+        """The special tokens that text without any meaning becomes."""
+        return self._special_ids.intersection(self._encode_text("\U0010fffd"))
 
     def _has_its_start(self, text: str) -> bool:
         return text.startswith((" ", "▁")) or bool(self._starts_with_added.match(text))
@@ -235,17 +252,6 @@ def _check_length(text: str) -> None:
         raise InvalidValueError(
             f"The text has {len(text)} characters; at most {MAX_TEXT_CHARACTERS} are supported."
         )
-
-
-def _halves(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
-    """The text cut within each match."""
-    start = 0
-    for match in pattern.finditer(text):
-        middle = match.start() + max(len(match.group()) // 2, 1)
-        yield text[start:middle]
-        start = middle
-    if start < len(text):
-        yield text[start:]
 
 
 def _check_ids(backend: tokenizers.Tokenizer, path: Path) -> None:

@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tokenizers
-
-from mrs.canonical_json import canonical_json
 from mrs.errors import CorruptCheckpointError
 from mrs.export.tokenizers.pre_tokenizers import PreTokenizer
 from mrs.export.tokenizers.token_types import TokenType
-
-_IN_TEXT = (TokenType.CONTROL, TokenType.USER_DEFINED, TokenType.UNKNOWN)
+from mrs.export.tokenizers.tokenizer_document import shown, tokenizer_json
+from mrs.token_decoding import byte_letters
 
 
 def byte_level_bpe_json(
@@ -42,20 +39,12 @@ def byte_level_bpe_json(
     vocabulary = {token: index for index, token in enumerate(tokens)}
     for index, merge in enumerate(merges):
         _check_merge(index, merge, vocabulary)
-    document = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            _added_token(index, token, types[index])
-            for index, token in enumerate(tokens)
-            if types[index] in _IN_TEXT
-        ],
-        "normalizer": None,
-        "pre_tokenizer": _pre_tokenizer(rule, vocabulary),
-        "post_processor": None,
-        "decoder": _byte_level(),
-        "model": {
+    return tokenizer_json(
+        tokens,
+        types,
+        pre_tokenizer=_pre_tokenizer(rule, vocabulary),
+        decoder=_byte_level(),
+        model={
             "type": "BPE",
             "dropout": None,
             "unk_token": None,
@@ -68,31 +57,18 @@ def byte_level_bpe_json(
             # A pair that is listed twice counts at its first place.
             "merges": list(dict.fromkeys(merges)),
         },
-    }
-    return _checked_json(document, len(tokens))
+    )
 
 
 def _check_merge(index: int, merge: str, vocabulary: dict[str, int]) -> None:
     left, _, right = merge.partition(" ")
     if not left or not right or " " in right:
-        raise CorruptCheckpointError(f"Merge {index} is {_shown(merge)}, not a pair of tokens.")
+        raise CorruptCheckpointError(f"Merge {index} is {shown(merge)}, not a pair of tokens.")
     for token in (left, right, left + right):
         if token not in vocabulary:
             raise CorruptCheckpointError(
-                f"Merge {index} needs the token {_shown(token)}, which is not in the vocabulary."
+                f"Merge {index} needs the token {shown(token)}, which is not in the vocabulary."
             )
-
-
-def _added_token(index: int, token: str, kind: TokenType) -> dict[str, Any]:
-    return {
-        "id": index,
-        "content": token,
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": kind is not TokenType.USER_DEFINED,
-    }
 
 
 def _pre_tokenizer(rule: PreTokenizer, vocabulary: dict[str, int]) -> dict[str, Any]:
@@ -148,31 +124,4 @@ def _characters_that_start_with(byte: int) -> list[tuple[int, int]]:
     return []
 
 
-def _byte_letters() -> list[str]:
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = iter(range(0x100, 0x200))
-    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
-
-
-_BYTE_LETTERS = _byte_letters()
-
-
-def _checked_json(document: dict[str, Any], vocab_size: int) -> bytes:
-    try:
-        encoded = canonical_json(document)
-    except UnicodeEncodeError as error:
-        token = error.object[max(error.start - 20, 0) : error.end]
-        raise CorruptCheckpointError(
-            f"The vocabulary holds {_shown(token)}, which is not text."
-        ) from error
-    try:
-        loaded = tokenizers.Tokenizer.from_buffer(encoded)
-    except Exception as error:  # the library raises bare Exception
-        raise CorruptCheckpointError(f"The vocabulary cannot be loaded: {error}.") from error
-    if loaded.get_vocab_size(with_added_tokens=True) != vocab_size:
-        raise CorruptCheckpointError("The vocabulary changes when it is loaded.")
-    return encoded
-
-
-def _shown(text: str) -> str:
-    return ascii(text if len(text) <= 60 else text[:60] + "...")
+_BYTE_LETTERS = [letter for letter, _ in sorted(byte_letters().items(), key=lambda pair: pair[1])]

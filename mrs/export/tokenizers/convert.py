@@ -1,22 +1,23 @@
-"""Any checkpoint's vocabulary -> `TokenizerAssets`."""
+"""Any GGUF checkpoint's vocabulary -> `TokenizerAssets`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from mrs.errors import CorruptCheckpointError, UnsupportedTokenizerError
-from mrs.export.checkpoints.checkpoint import Checkpoint, MetadataValue
+from mrs.errors import UnsupportedTokenizerError
+from mrs.export.checkpoints.checkpoint import Checkpoint
 from mrs.export.tokenizers.byte_level_bpe import byte_level_bpe_json
+from mrs.export.tokenizers.gguf_vocabulary import GgufVocabulary
 from mrs.export.tokenizers.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
-from mrs.export.tokenizers.token_types import END_OF_TURN_TOKENS, TokenType, effective_types
+from mrs.export.tokenizers.sentence_piece_bpe import sentence_piece_bpe_json
+from mrs.export.tokenizers.sentence_pieces import SentencePieces
+from mrs.export.tokenizers.token_types import TokenType, end_token_ids
 from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
+from mrs.export.tokenizers.unigram import unigram_json
+from mrs.export.tokenizers.word_piece import WordPieces, word_piece_json
 
-_PREFIX = "tokenizer.ggml."
-_BYTE_LEVEL_BPE = "gpt2"
-_END_IDS = ("eos_token_id", "eot_token_id", "eom_token_id")
-
-Element = TypeVar("Element", int, str)
+_END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
 def convert_tokenizer(checkpoint: Checkpoint) -> TokenizerAssets:
@@ -26,138 +27,168 @@ def convert_tokenizer(checkpoint: Checkpoint) -> TokenizerAssets:
         UnsupportedTokenizerError: the model or the pre-tokenizer is of a kind that mrs has not.
         CorruptCheckpointError: parts of the vocabulary are missing or contradict each other.
     """
-    vocabulary = _Vocabulary(checkpoint.metadata)
-    rule = vocabulary.pre_tokenizer()
+    vocabulary = GgufVocabulary(checkpoint.metadata)
+    model = vocabulary.model
+    if model not in _CONVERTERS:
+        raise UnsupportedTokenizerError(
+            f"The vocabulary is of the kind {model!r}, which mrs cannot convert.",
+            hint=f"Supported: {', '.join(sorted(_CONVERTERS))}.",
+        )
     tokens = vocabulary.tokens()
-    types = vocabulary.types(tokens)
-    template = vocabulary.chat_template()
-    bos = vocabulary.token_id("bos_token_id", len(tokens))
+    converted = _CONVERTERS[model](vocabulary, tokens, vocabulary.types(tokens))
+    return _assets(vocabulary, tokens, converted)
+
+
+@dataclass(frozen=True)
+class _Converted:
+    """A converted model, and what llama.cpp takes for granted of its kind.
+
+    Attributes:
+        ids: the ids of tokens with a task where the metadata has none.
+        add_bos, add_eos, add_sep: what is put around a text where the metadata does not say.
+    """
+
+    tokenizer_json: bytes
+    ids: Mapping[str, int]
+    add_bos: bool = False
+    add_eos: bool = False
+    add_sep: bool = False
+
+
+def _assets(
+    vocabulary: GgufVocabulary, tokens: list[str], converted: _Converted
+) -> TokenizerAssets:
+    def token_id(key: str) -> int | None:
+        return vocabulary.token_id(key, len(tokens), converted.ids.get(key))
+
+    templates = vocabulary.chat_templates()
+    template = templates.pop("default", None)
+    bos = token_id("bos_token_id")
+    named = [token_id(key) for key in _END_KEYS]
     return TokenizerAssets(
-        tokenizer_json=byte_level_bpe_json(tokens, types, vocabulary.merges(), rule),
+        tokenizer_json=converted.tokenizer_json,
         chat_template=template,
         bos_token_id=bos,
-        eos_token_ids=_eos_token_ids(vocabulary, tokens, template),
-        add_bos=bos is not None and vocabulary.flag("add_bos_token", rule.add_bos),
+        eos_token_ids=end_token_ids(tokens, named, template),
+        add_bos=bos is not None and vocabulary.flag("add_bos_token", converted.add_bos),
         vocab_size=len(tokens),
+        named_templates=templates,
+        template_origin=None if template is None else "GGUF metadata",
+        end_token_id=_end_token_id(vocabulary, converted, token_id),
+        pad_token_id=token_id("padding_token_id"),
+        unk_token_id=token_id("unknown_token_id"),
     )
 
 
-class _Vocabulary:
-    """The ``tokenizer.*`` keys of GGUF metadata, checked on the way out."""
-
-    def __init__(self, metadata: Mapping[str, MetadataValue]) -> None:
-        self._metadata = metadata
-
-    def pre_tokenizer(self) -> PreTokenizer:
-        model = self._text("model")
-        if model is None:
-            raise CorruptCheckpointError(
-                "The checkpoint holds no vocabulary: it lacks tokenizer.ggml.model."
-            )
-        if model != _BYTE_LEVEL_BPE:
-            raise UnsupportedTokenizerError(
-                f"The vocabulary is of the kind {model!r}, which mrs cannot convert.",
-                hint=f"Supported: {_BYTE_LEVEL_BPE!r} (byte-level BPE).",
-            )
-        name = self._text("pre") or "default"
-        if name not in PRE_TOKENIZERS:
-            raise UnsupportedTokenizerError(
-                f"The vocabulary uses the pre-tokenizer {name!r}, which mrs does not have.",
-                hint=f"Supported: {', '.join(sorted(PRE_TOKENIZERS))}.",
-            )
-        return PRE_TOKENIZERS[name]
-
-    def tokens(self) -> list[str]:
-        stored = self._list("tokens", str)
-        if not stored:
-            raise CorruptCheckpointError(
-                "The vocabulary has no tokens: tokenizer.ggml.tokens is missing or empty."
-            )
-        # An empty token can never occur in text. llama.cpp's name for it keeps it distinct.
-        tokens = [token or f"[EMPTY_{index}]" for index, token in enumerate(stored)]
-        seen: dict[str, int] = {}
-        for index, token in enumerate(tokens):
-            if seen.setdefault(token, index) != index:
-                raise CorruptCheckpointError(
-                    f"Tokens {seen[token]} and {index} are both {token[:60]!a}."
-                )
-        return tokens
-
-    def types(self, tokens: list[str]) -> list[TokenType]:
-        stored = self._list("token_type", int)
-        if stored is not None and len(stored) != len(tokens):
-            raise CorruptCheckpointError(
-                f"The vocabulary has {len(tokens)} tokens but {len(stored)} token types."
-            )
-        types = list(effective_types(tokens, stored))
-        if TokenType.BYTE in types:
-            raise UnsupportedTokenizerError(
-                f"Token {types.index(TokenType.BYTE)} stands for a raw byte, "
-                "which a byte-level vocabulary has no use for."
-            )
-        return types
-
-    def merges(self) -> list[str]:
-        stored = self._list("merges", str)
-        if stored is None:
-            raise CorruptCheckpointError(
-                "The vocabulary has no merges: tokenizer.ggml.merges is missing."
-            )
-        return stored
-
-    def token_id(self, key: str, vocab_size: int) -> int | None:
-        value = self._metadata.get(_PREFIX + key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise _wrong_type(key, "an integer")
-        if not 0 <= value < vocab_size:
-            raise CorruptCheckpointError(
-                f"tokenizer.ggml.{key} is {value}, but the vocabulary has {vocab_size} tokens."
-            )
-        return value
-
-    def flag(self, key: str, default: bool) -> bool:
-        value = self._metadata.get(_PREFIX + key, default)
-        if not isinstance(value, bool):
-            raise _wrong_type(key, "true or false")
-        return value
-
-    def chat_template(self) -> str | None:
-        value = self._metadata.get("tokenizer.chat_template")
-        if value is not None and not isinstance(value, str):
-            raise CorruptCheckpointError("tokenizer.chat_template is not a string.")
-        return value or None
-
-    def _text(self, key: str) -> str | None:
-        value = self._metadata.get(_PREFIX + key)
-        if value is not None and not isinstance(value, str):
-            raise _wrong_type(key, "a string")
-        return value
-
-    def _list(self, key: str, element: type[Element]) -> list[Element] | None:
-        value = self._metadata.get(_PREFIX + key)
-        if value is None:
-            return None
-        if not isinstance(value, list):
-            raise _wrong_type(key, "a list")
-        elements = [item for item in value if isinstance(item, element)]
-        if len(elements) != len(value):
-            raise _wrong_type(key, f"a list of {element.__name__} values")
-        return elements
+def _end_token_id(
+    vocabulary: GgufVocabulary, converted: _Converted, token_id: Callable[[str], int | None]
+) -> int | None:
+    if vocabulary.flag("add_sep_token", converted.add_sep):
+        return token_id("seperator_token_id")
+    return token_id("eos_token_id") if vocabulary.flag("add_eos_token", converted.add_eos) else None
 
 
-def _wrong_type(key: str, expected: str) -> CorruptCheckpointError:
-    return CorruptCheckpointError(f"tokenizer.ggml.{key} is not {expected}.")
+def _byte_level_bpe(
+    vocabulary: GgufVocabulary, tokens: list[str], types: list[TokenType]
+) -> _Converted:
+    rule = _pre_tokenizer(vocabulary)
+    if TokenType.BYTE in types:
+        raise UnsupportedTokenizerError(
+            f"Token {types.index(TokenType.BYTE)} stands for a raw byte, "
+            "which a byte-level vocabulary has no use for."
+        )
+    encoded = byte_level_bpe_json(tokens, types, vocabulary.merges(), rule)
+    return _Converted(encoded, {}, add_bos=rule.add_bos, add_sep=rule.add_sep)
 
 
-def _eos_token_ids(
-    vocabulary: _Vocabulary, tokens: list[str], template: str | None
-) -> tuple[int, ...]:
-    """The vocabulary's own end first, the others after it in ascending order."""
-    named = [vocabulary.token_id(key, len(tokens)) for key in _END_IDS]
-    spoken = {token for token in END_OF_TURN_TOKENS if template and token in template}
-    others = {index for index, token in enumerate(tokens) if token in spoken}
-    others.update(index for index in named if index is not None)
-    first = [named[0]] if named[0] is not None else []
-    return (*first, *sorted(others.difference(first)))
+def _pre_tokenizer(vocabulary: GgufVocabulary) -> PreTokenizer:
+    name = vocabulary.text("pre") or "default"
+    if name not in PRE_TOKENIZERS:
+        raise UnsupportedTokenizerError(
+            f"The vocabulary uses the pre-tokenizer {name!r}, which mrs does not have.",
+            hint=f"Supported: {', '.join(sorted(PRE_TOKENIZERS))}.",
+        )
+    return PRE_TOKENIZERS[name]
+
+
+def _sentence_piece_bpe(
+    vocabulary: GgufVocabulary, tokens: list[str], types: list[TokenType]
+) -> _Converted:
+    ids = {"bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0}
+    prefixed = vocabulary.flag("add_space_prefix", True)
+    pieces = _sentence_pieces(vocabulary, tokens, types, ids, prefixed)
+    return _Converted(sentence_piece_bpe_json(pieces), ids, add_bos=True)
+
+
+def _unigram(vocabulary: GgufVocabulary, tokens: list[str], types: list[TokenType]) -> _Converted:
+    ids = {"eos_token_id": 1, "unknown_token_id": 2, "padding_token_id": 0}
+    single = vocabulary.flag("remove_extra_whitespaces", False)
+    prefixed = single or vocabulary.flag("add_space_prefix", False)
+    pieces = _sentence_pieces(vocabulary, tokens, types, ids, prefixed)
+    return _Converted(unigram_json(pieces), ids, add_eos=True)
+
+
+def _sentence_pieces(
+    vocabulary: GgufVocabulary,
+    tokens: list[str],
+    types: list[TokenType],
+    ids: Mapping[str, int],
+    prefixed: bool,
+) -> SentencePieces:
+    if vocabulary.flag("treat_whitespace_as_suffix", False):
+        raise UnsupportedTokenizerError(
+            "The vocabulary writes spaces behind words, which mrs cannot convert."
+        )
+    return SentencePieces(
+        tokens=tokens,
+        scores=vocabulary.scores(tokens),
+        types=types,
+        unk_token_id=vocabulary.token_id("unknown_token_id", len(tokens), ids["unknown_token_id"]),
+        space_prefix="always" if prefixed else "never",
+        single_spaces=vocabulary.flag("remove_extra_whitespaces", False),
+        charsmap=vocabulary.charsmap(),
+        swallow_after=_swallow_after(vocabulary, tokens, types),
+    )
+
+
+def _swallow_after(
+    vocabulary: GgufVocabulary, tokens: list[str], types: list[TokenType]
+) -> frozenset[str]:
+    """Phi-3's control tokens swallow the line's end behind them; GGUF says so by the name alone."""
+    name = vocabulary.model_name
+    if "phi-3" not in name and "phi3" not in name:
+        return frozenset()
+    control = {token for token, kind in zip(tokens, types, strict=True) if kind.is_found_in_text}
+    return frozenset(control - {"<unk>", "<s>", "<|endoftext|>"})
+
+
+def _word_piece(
+    vocabulary: GgufVocabulary, tokens: list[str], types: list[TokenType]
+) -> _Converted:
+    ids = {
+        "bos_token_id": 101,
+        "unknown_token_id": 100,
+        "seperator_token_id": 102,
+        "padding_token_id": 0,
+    }
+    pieces = WordPieces(
+        tokens=tokens,
+        types=types,
+        unk_token_id=vocabulary.token_id("unknown_token_id", len(tokens), 100),
+        lowercase=vocabulary.flag("normalizer.lowercase", True),
+        strip_accents=vocabulary.flag("normalizer.strip_accents", True),
+    )
+    return _Converted(
+        word_piece_json(pieces.with_phantom_spaces_undone()),
+        ids,
+        add_bos=True,
+        add_sep=True,
+    )
+
+
+_CONVERTERS: Mapping[str, Callable[[GgufVocabulary, list[str], list[TokenType]], _Converted]] = {
+    "bert": _word_piece,
+    "gpt2": _byte_level_bpe,
+    "llama": _sentence_piece_bpe,
+    "t5": _unigram,
+}

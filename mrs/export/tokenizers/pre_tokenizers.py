@@ -24,11 +24,13 @@ class PreTokenizer:
         patterns: the regular expressions, in order.
         ignore_merges: a piece that is a token as a whole is taken without merging.
         add_bos: whether prompts start with BOS when the checkpoint does not say.
+        add_sep: whether texts to embed end with SEP when the checkpoint does not say.
     """
 
     patterns: tuple[str, ...]
     ignore_merges: bool = False
     add_bos: bool = False
+    add_sep: bool = False
 
 
 def _character_class(ranges: str) -> str:
@@ -100,22 +102,24 @@ _DEEPSEEK3 = (
 _RULES: tuple[tuple[str, PreTokenizer], ...] = (
     ("default", PreTokenizer((r"[\p{P}$+<=>^~|]+", _GPT2, r"\p{N}+", _3_ASCII_DIGITS))),
     (
-        "gpt-2 phi-2 mpt olmo jais trillion granite-docling exaone4 gigachat a.x-4.0 mellum",
+        "gpt-2 phi-2 mpt olmo jais trillion granite-docling exaone4 gigachat a.x-4.0 mellum "
+        "jina-es jina-de jina-v2-es jina-v2-de modern-bert",
         PreTokenizer((_GPT2,)),
     ),
+    ("jina-v1-en jina-v2-code roberta-bpe", PreTokenizer((_GPT2,), add_sep=True)),
     (
         "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2",
         PreTokenizer((_SINGLE_DIGIT, _GPT2)),
     ),
     (
-        "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2",
+        "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
         PreTokenizer((_LLAMA3,), ignore_merges=True, add_bos=True),
     ),
     ("dbrx smaug-bpe chatglm-bpe", PreTokenizer((_LLAMA3,))),
     ("glm4 glm5", PreTokenizer((_LLAMA3,), ignore_merges=True)),
     ("minicpm5", PreTokenizer((_UP_TO_3_DIGITS, _MINICPM5), ignore_merges=True)),
     (
-        "qwen2 deepseek-r1-qwen kormo megrez stablelm2 hunyuan solar-open grok-2",
+        "qwen2 deepseek-r1-qwen kormo megrez stablelm2 hunyuan solar-open grok-2 f2llmv2",
         PreTokenizer((_QWEN2,)),
     ),
     ("qwen35", PreTokenizer((_QWEN35,))),

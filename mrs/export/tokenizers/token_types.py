@@ -17,6 +17,11 @@ class TokenType(IntEnum):
     UNUSED = 5
     BYTE = 6
 
+    @property
+    def is_found_in_text(self) -> bool:
+        """Whether the token is looked for in a text before anything else."""
+        return self in (TokenType.CONTROL, TokenType.USER_DEFINED, TokenType.UNKNOWN)
+
 
 END_OF_TURN_TOKENS = ("<|im_end|>", "<end_of_turn>", "<|end_of_text|>", "<|end|>", "<|eot_id|>")
 """Tokens that end an answer when the chat template speaks of them."""
@@ -59,8 +64,27 @@ def effective_types(tokens: Sequence[str], types: Sequence[int] | None) -> Itera
         elif types is None:
             yield TokenType.NORMAL
         else:
-            yield _known_type(types[index])
+            yield known_type(types[index])
 
 
-def _known_type(value: int) -> TokenType:
+def known_type(value: int) -> TokenType:
+    """The type of this number; `TokenType.UNDEFINED` if there is none."""
     return TokenType(value) if value in TokenType._value2member_map_ else TokenType.UNDEFINED
+
+
+def end_token_ids(
+    tokens: Sequence[str], named: Sequence[int | None], template: str | None
+) -> tuple[int, ...]:
+    """The ids that end an answer: the vocabulary's own end first, the others in ascending order.
+
+    Args:
+        tokens: the vocabulary.
+        named: the ids that the checkpoint names, its own end first.
+        template: the chat template, whose end-of-turn tokens end an answer too.
+    """
+    spoken = {token for token in END_OF_TURN_TOKENS if template and token in template}
+    others = {index for index, token in enumerate(tokens) if token in spoken}
+    others.update(index for index in named if index is not None)
+    own = named[0] if named else None
+    first = [] if own is None else [own]
+    return (*first, *sorted(others.difference(first)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -12,10 +13,17 @@ class TokenizerAssets:
     Attributes:
         tokenizer_json: a file for the ``tokenizers`` library; equal input gives equal bytes.
         chat_template: Jinja source as the checkpoint has it, or None.
-        bos_token_id: begin-of-sequence id, or None.
+        bos_token_id: begin-of-sequence id (``[CLS]`` of BERT), or None.
         eos_token_ids: ids that end generation; the vocabulary's own comes first.
         add_bos: whether an encoded prompt starts with the BOS token when a template adds none.
         vocab_size: number of tokens; ids are ``0..vocab_size-1``.
+        named_templates: further chat templates by name (``tool_use``, ``rag``).
+        template_origin: where `chat_template` comes from, for people to read.
+        end_token_id: what a text that is to be embedded ends with (``[SEP]``, EOS), or None.
+        pad_token_id: id that fills up rows, or None.
+        unk_token_id: id of unknown characters, or None.
+        generation_defaults: what the model's authors sample with (``temperature``, ``top_p``,
+            ``top_k``, ``repetition_penalty``, ...), under the names of generation_config.json.
     """
 
     tokenizer_json: bytes
@@ -24,3 +32,9 @@ class TokenizerAssets:
     eos_token_ids: tuple[int, ...]
     add_bos: bool
     vocab_size: int
+    named_templates: Mapping[str, str] = field(default_factory=dict)
+    template_origin: str | None = None
+    end_token_id: int | None = None
+    pad_token_id: int | None = None
+    unk_token_id: int | None = None
+    generation_defaults: Mapping[str, bool | int | float] = field(default_factory=dict)

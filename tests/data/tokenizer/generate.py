@@ -1,6 +1,6 @@
 """Make `reference.json.gz`: token ids by llama.cpp for many strings.
 
-    python -m tests.data.tokenizer.generate SmolLM2-135M-Instruct.Q4_1.gguf
+    python -m tests.data.tokenizer.generate SmolLM2-135M-Instruct.Q4_1.gguf gemma3-270m-q4_k_m.gguf
 
 from the root of the repository, in an environment that has ``llama-cpp-python`` and ``gguf``
 (made with llama-cpp-python 0.3.36). Tests read the result and never run this.
@@ -10,6 +10,9 @@ The file holds, as JSON:
         special tokens parsed, `plain` without, left out where it is the same.
     probe: {pre-tokenizer: [ids per string of `probe_texts`]}, for the probe vocabulary
         (`tests.export.tokenizers.vocabularies`), special tokens not parsed.
+    piece_texts: strings for the small SentencePiece vocabularies of the same module.
+    pieces: {vocabulary: [[ids, plain] per string of `piece_texts`]}.
+    gemma3: as smollm2, for a part of the strings.
 """
 
 from __future__ import annotations
@@ -23,22 +26,41 @@ from pathlib import Path
 from typing import Any
 
 from tests.data.tokenizer.texts import smollm2_texts
-from tests.export.tokenizers.vocabularies import PROBE_CHARACTERS, probe_metadata
+from tests.export.tokenizers.vocabularies import (
+    PROBE_CHARACTERS,
+    probe_metadata,
+    sentence_piece_metadata,
+    unigram_metadata,
+    word_piece_metadata,
+)
 
 PRE_TOKENIZERS = (
     *("default", "gpt-2", "smollm", "starcoder", "llama-bpe", "dbrx", "glm4", "minicpm5", "qwen2"),
     *("stablelm2", "qwen35", "seed-coder", "bailingmoe", "tekken", "gpt-4o", "deepseek-llm"),
     *("deepseek-coder", "deepseek-v3", "falcon", "bloom", "viking"),
 )
+PIECE_VOCABULARIES = {
+    "llama": sentence_piece_metadata(),
+    "llama without space prefix": sentence_piece_metadata(add_space_prefix=False),
+    "t5": unigram_metadata(),
+    "t5 without space prefix": unigram_metadata(remove_extra_whitespaces=None),
+    "bert": word_piece_metadata(),
+}
 OUTPUT = Path(__file__).with_name("reference.json.gz")
 
 
-def main(model: str) -> None:
+def main(smollm2: str, gemma3: str) -> None:
     texts = probe_texts()
+    pieces = piece_texts()
     document = {
-        "smollm2": smollm2_reference(model),
+        "smollm2": model_reference(smollm2, smollm2_texts()),
         "probe_texts": texts,
         "probe": {name: probe_reference(name, texts) for name in PRE_TOKENIZERS},
+        "piece_texts": pieces,
+        "pieces": {
+            name: piece_reference(metadata, pieces) for name, metadata in PIECE_VOCABULARIES.items()
+        },
+        "gemma3": model_reference(gemma3, [*smollm2_texts()[::4], *GEMMA3_TEXTS]),
     }
     encoded = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     with OUTPUT.open("wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as stream:
@@ -52,10 +74,16 @@ def load(model: str) -> Any:
     return Llama(model, vocab_only=True, verbose=False)
 
 
-def smollm2_reference(model: str) -> list[list[Any]]:
+GEMMA3_TEXTS = (
+    "<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n", "<bos>a<eos>", "<unused3> x",
+    "<0x0A>", "a<0x41>b", "[multimodal]", "\t\t\tx\n\n\n\ny", "      indented", "a  b", "▁a ▁",
+)  # fmt: skip
+
+
+def model_reference(model: str, texts: list[str]) -> list[list[Any]]:
     vocabulary = load(model)
     entries: list[list[Any]] = []
-    for text in smollm2_texts():
+    for text in texts:
         ids = vocabulary.tokenize(text.encode(), add_bos=False, special=True)
         plain = vocabulary.tokenize(text.encode(), add_bos=False, special=False)
         entries.append([text, ids] if ids == plain else [text, ids, plain])
@@ -81,6 +109,47 @@ def probe_reference(pre_tokenizer: str, texts: list[str]) -> list[list[int]]:
         return [vocabulary.tokenize(text.encode(), add_bos=False, special=False) for text in texts]
 
 
+def piece_texts() -> list[str]:
+    draw = random.Random(7)
+    words = (
+        *("the", "then", "quick", "foo", "a", "aa", "aaa", "==", "=", "abab", "ab", "x", "12", "é"),
+        *(
+            " ",
+            " ",
+            "  ",
+            "\n",
+            "\t",
+            "中文",
+            "ü",
+            "😀",
+            "▁",
+            "<s>",
+            "</s>",
+            "<think>",
+            "<unk>",
+            "z",
+            "ß",
+        ),
+        *("\n\n", "<0x41>", "<|end|>", "[SEP]", "[", "The", "É", ".", ",", "_"),
+    )
+    texts = ["".join(draw.choices(words, k=1 + count % 16)) for count in range(400)]
+    return [*texts, "", " ", "  ", " a", "a ", "  a  b  ", "a" * 50, "ab" * 30, "=" * 33]
+
+
+def piece_reference(metadata: dict[str, Any], texts: list[str]) -> list[list[list[int]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pieces.gguf"
+        write_gguf(path, metadata)
+        vocabulary = load(str(path))
+        return [
+            [
+                vocabulary.tokenize(text.encode(), add_bos=False, special=special)
+                for special in (True, False)
+            ]
+            for text in texts
+        ]
+
+
 def write_gguf(path: Path, metadata: dict[str, Any]) -> None:
     import gguf
 
@@ -101,4 +170,4 @@ def write_gguf(path: Path, metadata: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2])
