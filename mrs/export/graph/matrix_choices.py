@@ -30,11 +30,19 @@ class Use:
         gathered: its rows are looked up, as in an embedding.
         vocabulary: it is an embedding or an output head.
         weights: of the whole product that it is a part of.
+        experts: it holds those of several experts, whose operator takes no offsets.
     """
 
     gathered: bool
     vocabulary: bool
     weights: int
+    experts: bool = False
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether offsets as columns are possible, and worth their operators."""
+        possible = not self.gathered and not self.experts
+        return possible and self.weights >= SMALLEST_WITH_COLUMNS
 
 
 Choice = Callable[[RowSource, Use], StoredPart]
@@ -48,7 +56,7 @@ def fp32(source: RowSource, use: Use) -> StoredPart:
 def keep(source: RowSource, use: Use) -> StoredPart:
     """The checkpoint's codes with all that belongs to them; float32 where it has none."""
     kind = block_type(source.dtype)
-    if kind is None:
+    if kind is None or (kind.offsets and use.experts):
         return fp32(source, use)
     return _kept(source, kind, Offsets.EXACT if kind.offsets else Offsets.NONE)
 
@@ -61,7 +69,7 @@ def q8(source: RowSource, use: Use) -> StoredPart:
     size = min(kind.block_size, _LARGEST_BLOCK)
 
     def widen(rows: Bytes, dtype: str) -> QuantizedBlocks:
-        return kind.unpack(rows).split(size).widen()
+        return kind.unpack(rows).split(size).widen(8)
 
     return StoredPart(source, BlockLayout(8, size), widen, exact=True)
 
@@ -73,7 +81,7 @@ def auto(source: RowSource, use: Use) -> StoredPart:
         return q8(source, use)
     if not kind.offsets:
         return _kept(source, kind, Offsets.NONE)
-    if not use.gathered and use.weights >= SMALLEST_WITH_COLUMNS and _takes_columns(source, kind):
+    if use.takes_columns and _takes_columns(source, kind):
         return _kept(source, kind, Offsets.COLUMNS)
     return q8(source, use)
 

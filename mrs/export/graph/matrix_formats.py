@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mrs.export.graph.block_matrix import BlockLayout
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.concatenated_matrix import ConcatenatedMatrix
-from mrs.export.graph.matrix_choices import CHOICES, Use
+from mrs.export.graph.experts import Biases, StoredExperts, store_experts
+from mrs.export.graph.matrix_choices import CHOICES, Use, fp32
 from mrs.export.graph.row_source import RowSource
 from mrs.export.graph.stored_matrix import MatrixLayout, StoredMatrix, StoredPart
 from mrs.export.quantization.requested import QuantizationMap
@@ -71,9 +73,28 @@ class MatrixFormats:
             ]
         )
 
+    def store_experts(
+        self,
+        builder: GraphBuilder,
+        name: str,
+        experts: int,
+        inner: Sequence[RowSource],
+        down: RowSource,
+        biases: Biases,
+    ) -> tuple[StoredExperts, dict[str, TensorRecord]]:
+        """Write the matrices of a layer's experts; see `experts.store_experts`."""
+        use = Use(gathered=False, vocabulary=False, weights=0, experts=True)
+        parts = [self._chosen(source, use) for source in (*inner, down)]
+        if not all(isinstance(part.layout, BlockLayout) for part in parts):
+            parts = [fp32(part.source, use) for part in parts]
+        stored = store_experts(builder, name, experts, parts[:-1], parts[-1], biases)
+        return stored, {part.source.name: part.record for part in parts}
+
     def choose(self, source: RowSource, weights: int, *, gathered: bool = False) -> StoredPart:
         """How one tensor is stored that is part of a product of so many weights."""
-        use = Use(gathered, gathered or source.name == _HEAD, weights)
+        return self._chosen(source, Use(gathered, gathered or source.name == _HEAD, weights))
+
+    def _chosen(self, source: RowSource, use: Use) -> StoredPart:
         return CHOICES[self.requested.of(source.name)](source, use)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -39,7 +40,8 @@ class RowSource:
         dtype: storage type.
         rows: number of rows.
         columns: number of columns.
-        order: for each row of the graph's matrix the checkpoint's row, or None if they agree.
+        order: for each row of the graph's matrix the checkpoint's row, or None if they agree. It
+            may leave rows out.
     """
 
     checkpoint: Checkpoint
@@ -57,8 +59,12 @@ class RowSource:
             if self.order is None:
                 yield self.checkpoint.read_rows(self.name, start, stop)
             else:
-                whole = self.checkpoint.read_rows(self.name, 0, self.rows)
-                yield whole[self.order[start:stop]]
+                yield self._whole()[self.order[start:stop]]
+
+    def _whole(self) -> NDArray[np.uint8]:
+        """A view on all rows of the tensor, which may be more than those that are wanted."""
+        rows = math.prod(self.checkpoint.tensors[self.name].shape[:-1])
+        return self.checkpoint.read_rows(self.name, 0, rows)
 
     def float_chunks(self) -> Iterator[NDArray[np.float32]]:
         """Dequantized values, ``[some rows, columns]`` at a time, in the graph's order.
@@ -97,6 +103,18 @@ def matrix(checkpoint: Checkpoint, name: str, shape: tuple[int, int]) -> RowSour
     """
     dtype = _check(checkpoint, name, shape)
     return RowSource(checkpoint, name, dtype, *shape)
+
+
+def expert_rows(checkpoint: Checkpoint, name: str, shape: tuple[int, int, int]) -> RowSource:
+    """The rows of all experts below one another, of a tensor ``[experts, rows, columns]``.
+
+    Raises:
+        CorruptCheckpointError: it is missing, or has another shape.
+        UnsupportedTensorTypeError: its storage type cannot be read.
+    """
+    dtype = _check(checkpoint, name, shape)
+    experts, rows, columns = shape
+    return RowSource(checkpoint, name, dtype, experts * rows, columns)
 
 
 def vector(checkpoint: Checkpoint, name: str, length: int) -> NDArray[np.float32]:

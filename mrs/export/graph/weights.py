@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,8 +13,9 @@ from numpy.typing import NDArray
 from mrs.errors import UnsupportedArchitectureError
 from mrs.export.checkpoints.checkpoint import Checkpoint
 from mrs.export.graph.builder import GraphBuilder
+from mrs.export.graph.experts import StoredExperts
 from mrs.export.graph.matrix_formats import MatrixFormats
-from mrs.export.graph.row_source import RowSource, matrix, vector
+from mrs.export.graph.row_source import RowSource, expert_rows, matrix, vector
 from mrs.export.graph.stored_matrix import StoredMatrix
 from mrs.model_repo.lock import TensorRecord
 
@@ -52,6 +55,51 @@ class Weights:
         return self.builder.op(
             "Add", [product, self.builder.weight(f"{name}.bias", bias)], f"{name}.biased"
         )
+
+    def expert_rows(self, name: str, shape: tuple[int, int, int]) -> RowSource:
+        """``<name>.weight`` of all experts, a tensor of this shape ``[experts, rows, columns]``.
+
+        A tensor that holds gate and up is taken twice, with an ``order`` that picks the rows of
+        each: ``dataclasses.replace(rows, rows=len(order), order=order)``.
+        """
+        return expert_rows(self.checkpoint, f"{name}.weight", shape)
+
+    def experts(
+        self, name: str, experts: int, inner: Sequence[RowSource], down: RowSource
+    ) -> StoredExperts:
+        """Write the matrices of a layer's experts, with their biases where there are any.
+
+        They are stored as ``--quant`` says, in blocks for QMoE or as float32 for MoE; the result's
+        `StoredExperts.mix` makes the node.
+
+        Args:
+            name: of the initializers, such as ``blk.0.ffn_exps``.
+            experts: how many.
+            inner: gate and up, or up alone, as `expert_rows` gives them.
+            down: the same for the way back.
+        """
+        biases = self._expert_bias(experts, inner), self._expert_bias(experts, [down])
+        stored, records = self.format.store_experts(
+            self.builder, name, experts, inner, down, biases
+        )
+        self.records.update(records)
+        return stored
+
+    def _expert_bias(self, experts: int, parts: Sequence[RowSource]) -> NDArray[np.float32] | None:
+        """The biases ``[experts, rows]`` of parts whose rows are stored in turn, or None."""
+        names = [_bias_name(part) for part in parts]
+        if not any(name in self.checkpoint.tensors for name in names):
+            return None
+        found = [self._expert_bias_of(experts, part) for part in parts]
+        return np.stack(found, axis=-1).reshape(experts, -1)
+
+    def _expert_bias_of(self, experts: int, part: RowSource) -> NDArray[np.float32]:
+        name = _bias_name(part)
+        if name not in self.checkpoint.tensors:
+            return np.zeros(part.rows, dtype=np.float32)
+        rows = math.prod(self.checkpoint.tensors[part.name].shape[:-1])
+        values = self.table(name, (experts, rows // experts)).reshape(-1)
+        return values if part.order is None else values[part.order]
 
     def vector(self, name: str, length: int, stored_as: str = "float32") -> NDArray[np.float32]:
         """A 1-D tensor, which must have this length, as it will be in the graph."""

@@ -69,16 +69,16 @@ class QuantizedBlocks:
             offsets=None if self.offsets is None else np.repeat(self.offsets, times, axis=-1),
         )
 
-    def widen(self) -> QuantizedBlocks:
-        """The same values as 8-bit codes around 128."""
-        if self.bits == 8:
+    def widen(self, bits: int) -> QuantizedBlocks:
+        """The same values as codes of more bits, around their middle."""
+        if self.bits == bits:
             return self
-        up = np.uint8(zero_point_middle(8)) - self.zero_points
+        middle = zero_point_middle(bits)
         return replace(
             self,
-            bits=8,
-            codes=self.codes + up[..., None],
-            zero_points=np.full_like(self.zero_points, zero_point_middle(8)),
+            bits=bits,
+            codes=self.codes + (np.uint8(middle) - self.zero_points)[..., None],
+            zero_points=np.full_like(self.zero_points, middle),
         )
 
 

@@ -51,7 +51,7 @@ def test_smaller_blocks_have_the_same_values(size: int) -> None:
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_wider_codes_have_the_same_values(bits: int) -> None:
     blocks = some_blocks(bits=bits)
-    wide = blocks.widen()
+    wide = blocks.widen(8)
     assert wide.bits == 8
     np.testing.assert_array_equal(wide.dequantize(), blocks.dequantize())
     assert bits == 8 or np.all(wide.zero_points == 128)
