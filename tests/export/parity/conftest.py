@@ -30,11 +30,15 @@ class TinyExport:
         """Export it and measure the result."""
         return self.export(parity=ParityMode.AUTO, **request)
 
+    def files(self) -> dict[str, bytes]:
+        """All files of the repository."""
+        root = self.repository.root
+        found = (path for path in root.rglob("*") if path.is_file())
+        return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+
     def leftovers(self) -> list[str]:
         """All files of the repository that are in no version."""
-        root = self.repository.root
-        files = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
-        return sorted(file for file in files if not file.startswith("tiny/"))
+        return sorted(file for file in self.files() if not file.startswith("tiny/"))
 
 
 @pytest.fixture
