@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
-from mrs.export.architectures.family import Family
+from mrs.export.architectures.family import Family, HuggingFaceForm
 from mrs.export.architectures.metadata import ArchitectureMetadata
+from mrs.export.architectures.promised_tensors import check_promised_tensors
 from mrs.export.architectures.rope_scaling import rope_scaling
 from mrs.export.architectures.spec import (
     LARGEST_CONTEXT,
@@ -21,19 +22,27 @@ from mrs.export.architectures.spec import (
 from mrs.export.checkpoints.checkpoint import Checkpoint, CheckpointFormat
 
 
-def describe_decoder(family: Family, checkpoint: Checkpoint) -> DecoderSpec:
+def describe_decoder(
+    family: Family, checkpoint: Checkpoint, *, embeds: bool = False
+) -> DecoderSpec:
     """Describe a checkpoint of a family, under canonical names.
+
+    Args:
+        family: of the checkpoint.
+        checkpoint: to describe.
+        embeds: it is the body of an embedding model, which may attend in both directions.
 
     Raises:
         CorruptCheckpointError: metadata is missing or contradicts itself.
         UnsupportedArchitectureError: a variant that is not exported.
     """
-    return _Description(family, checkpoint).decoder()
+    return _Description(family, checkpoint, embeds=embeds).decoder()
 
 
 class _Description:
-    def __init__(self, family: Family, checkpoint: Checkpoint) -> None:
+    def __init__(self, family: Family, checkpoint: Checkpoint, *, embeds: bool) -> None:
         self._family = family
+        self._embeds = embeds
         self._checkpoint = checkpoint
         stored = checkpoint.format
         defaults = family.gguf_defaults if stored is CheckpointFormat.GGUF else {}
@@ -43,12 +52,13 @@ class _Description:
 
     def decoder(self) -> DecoderSpec:
         family, metadata = self._family, self._metadata
-        if metadata.flag("attention.causal", True) is False:
+        if not self._embeds and not self._is_causal():
             raise UnsupportedArchitectureError(
                 f"This {family.name} checkpoint attends in both directions; only causal models "
                 "are supported.",
                 hint="Export a model that generates text.",
             )
+        check_promised_tensors(family, self._checkpoint, metadata, self._num_layers)
         logit_scale = metadata.optional_number("logit_scale") or 1.0
         root = float(self._hidden**0.5) if family.scale_embeddings else 1.0
         return DecoderSpec(
@@ -66,25 +76,34 @@ class _Description:
             logit_softcap=metadata.optional_number("final_logit_softcapping") or 0.0,
         )
 
+    def _is_causal(self) -> bool:
+        return self._metadata.flag("attention.causal", True)
+
     def _norm(self) -> NormSpec:
         family = self._family
         name = "rms_epsilon" if family.norm is NormKind.RMS else "epsilon"
-        form = family.huggingface
-        stored_less = self._checkpoint.format is CheckpointFormat.HUGGING_FACE and form is not None
         return NormSpec(
             kind=family.norm,
             epsilon=self._metadata.number(f"attention.layer_norm_{name}"),
-            offset=form.norm_offset if stored_less and form is not None else 0.0,
+            offset=self._form.norm_offset if self._form is not None else 0.0,
         )
 
     # --- layers -----------------------------------------------------------------------------------
 
     def _layer(self, index: int) -> LayerSpec:
-        parallel = self._metadata.flag("use_parallel_residual", self._family.parallel)
+        family = self._family
+        parallel = self._metadata.flag("use_parallel_residual", family.parallel)
+        if family.shared_norm and self._has(index, "ffn_norm"):
+            parallel = False
+        two_norms = self._has(index, "attn_norm_2")
+        shared = two_norms or (parallel and family.shared_norm)
         return LayerSpec(
             attention=self._attention(index),
             mlp=self._mlp(),
             parallel=parallel,
+            # With two norms, llama.cpp's first is that of Falcon's MLP.
+            attention_norm="attn_norm_2" if two_norms else "attn_norm",
+            mlp_norm="attn_norm" if shared else "ffn_norm",
             pre_norm=self._family.pre_norm,
             post_norm=self._family.post_norm,
         )
@@ -98,10 +117,15 @@ class _Description:
                 hint="Export a dense model.",
             )
         return MlpSpec(
-            width=metadata.size("feed_forward_length"),
+            width=metadata.size("feed_forward_length", self._inner_width()),
             activation=self._activation(),
             gated=family.gated,
         )
+
+    def _inner_width(self) -> int | None:
+        """Of the first MLP, by its tensor: not every configuration tells."""
+        down = self._checkpoint.tensors.get("blk.0.ffn_down.weight")
+        return down.shape[-1] if down is not None else None
 
     def _activation(self) -> Activation:
         name = self._metadata.text("hidden_activation", self._family.activation.value)
@@ -140,7 +164,9 @@ class _Description:
             scale=metadata.optional_number("attention.scale") or natural,
             softcap=metadata.optional_number("attn_logit_softcapping") or 0.0,
             window=window,
+            causal=self._is_causal(),
             query_key_norm=self._family.query_key_norm or self._has(index, "attn_q_norm"),
+            packed_by_group=self._form is not None and self._form.packed_by_group,
             sinks=self._family.sinks,
         )
 
@@ -183,10 +209,13 @@ class _Description:
         return RopeSpec(base, dims, self._layout(), scaling)
 
     def _layout(self) -> RopeLayout:
-        form = self._family.huggingface
-        if self._checkpoint.format is CheckpointFormat.HUGGING_FACE and form is not None:
-            return form.layout
-        return self._family.gguf_layout
+        return self._family.gguf_layout if self._form is None else self._form.layout
+
+    @property
+    def _form(self) -> HuggingFaceForm | None:
+        """How transformers stores the family, if the checkpoint is stored so."""
+        stored = self._checkpoint.format
+        return self._family.huggingface if stored is CheckpointFormat.HUGGING_FACE else None
 
 
 def _vocab_size(checkpoint: Checkpoint) -> int:

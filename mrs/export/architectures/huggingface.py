@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 
 from mrs.errors import CorruptCheckpointError
 from mrs.export.architectures.config_metadata import config_metadata
+from mrs.export.architectures.encoder_family import EncoderFamily
 from mrs.export.architectures.family import Family, HuggingFaceForm
-from mrs.export.architectures.registry import MODEL_TYPES, unsupported_model_type
+from mrs.export.architectures.registry import (
+    ENCODER_MODEL_TYPES,
+    MODEL_TYPES,
+    unsupported_model_type,
+)
 from mrs.export.architectures.tensor_names import canonical_name, is_ignored
 from mrs.export.checkpoints.checkpoint import CheckpointFormat, MetadataValue, TensorInfo
 from mrs.export.checkpoints.hf_config import HfConfig, read_hf_config
@@ -33,9 +38,10 @@ def open_huggingface(folder: Path) -> HuggingFaceCheckpoint:
         SourceNotFoundError, StorageError: a file is missing or cannot be read.
     """
     config = read_hf_config(folder)
-    family = MODEL_TYPES.get(config.model_type)
+    name = config.model_type
+    family = MODEL_TYPES.get(name) or ENCODER_MODEL_TYPES.get(name)
     if family is None or family.huggingface is None:
-        raise unsupported_model_type(config.model_type, config.wants_remote_code)
+        raise unsupported_model_type(name, config.wants_remote_code)
     metadata = config_metadata(family.name, family.huggingface, config)
     stored = open_safetensors(folder)
     try:
@@ -65,7 +71,7 @@ class HuggingFaceCheckpoint:
 
     def __init__(
         self,
-        family: Family,
+        family: Family | EncoderFamily,
         metadata: Mapping[str, MetadataValue],
         stored: SafetensorsFolder,
         tied: bool,
@@ -187,7 +193,7 @@ def _stack(name: str, members: Mapping[int, str]) -> _Place:
     return _Place(tuple(members[index] for index in range(len(members))), transposed=False)
 
 
-def _is_tied(config: HfConfig, family: Family) -> bool:
+def _is_tied(config: HfConfig, family: Family | EncoderFamily) -> bool:
     """transformers ties the head if the configuration says so, whatever is stored."""
     assert family.huggingface is not None
     default = family.huggingface.defaults.get("tie_word_embeddings")

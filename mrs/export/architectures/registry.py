@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mrs.errors import UnsupportedArchitectureError
+from mrs.export.architectures.bert import BERT, ROBERTA
+from mrs.export.architectures.cohere import COHERE2, COMMAND_R
 from mrs.export.architectures.describe import describe_decoder
+from mrs.export.architectures.encoder_family import EncoderFamily
+from mrs.export.architectures.falcon import FALCON
 from mrs.export.architectures.family import Family
 from mrs.export.architectures.gemma import GEMMA, GEMMA2, GEMMA3
+from mrs.export.architectures.glm import CHATGLM, GLM4
+from mrs.export.architectures.gpt2 import GPT2
+from mrs.export.architectures.gpt_neox import GPT_NEOX
 from mrs.export.architectures.llama import LLAMA
+from mrs.export.architectures.phi import PHI2, PHI3
 from mrs.export.architectures.qwen import QWEN2, QWEN3
 from mrs.export.architectures.spec import DecoderSpec
+from mrs.export.architectures.stablelm import STABLELM
+from mrs.export.architectures.starcoder import STARCODER2
 from mrs.export.checkpoints.checkpoint import Checkpoint
 
 FAMILIES: tuple[Family, ...] = (
@@ -20,6 +30,17 @@ FAMILIES: tuple[Family, ...] = (
     GEMMA,
     GEMMA2,
     GEMMA3,
+    PHI2,
+    PHI3,
+    STARCODER2,
+    CHATGLM,
+    GLM4,
+    STABLELM,
+    COMMAND_R,
+    COHERE2,
+    GPT2,
+    GPT_NEOX,
+    FALCON,
 )
 
 ARCHITECTURES: Mapping[str, Family] = {family.name: family for family in FAMILIES}
@@ -29,6 +50,14 @@ MODEL_TYPES: Mapping[str, Family] = {
     for family in FAMILIES
     if family.huggingface is not None
     for model_type in family.huggingface.model_types
+}
+
+ENCODERS: tuple[EncoderFamily, ...] = (BERT, ROBERTA)
+
+ENCODER_ARCHITECTURES: Mapping[str, EncoderFamily] = {family.name: family for family in ENCODERS}
+
+ENCODER_MODEL_TYPES: Mapping[str, EncoderFamily] = {
+    model_type: family for family in ENCODERS for model_type in family.huggingface.model_types
 }
 
 
@@ -61,7 +90,7 @@ def unsupported_model_type(name: str, wants_remote_code: bool) -> UnsupportedArc
         hint = f"It comes with Python code of its own, which mrs never runs. {hint}"
     return UnsupportedArchitectureError(
         f"The model type {name!r:.80} is not supported; supported: "
-        f"{', '.join(sorted(MODEL_TYPES))}.",
+        f"{', '.join(sorted({*MODEL_TYPES, *ENCODER_MODEL_TYPES}))}.",
         hint=hint,
     )
 
@@ -70,6 +99,6 @@ def unsupported(name: str) -> UnsupportedArchitectureError:
     """The error for an architecture that is not there."""
     return UnsupportedArchitectureError(
         f"The architecture {name!r:.80} is not supported; "
-        f"supported: {', '.join(sorted(ARCHITECTURES))}.",
+        f"supported: {', '.join(sorted({*ARCHITECTURES, *ENCODER_ARCHITECTURES}))}.",
         hint="Export a model of a supported family.",
     )

@@ -149,6 +149,8 @@ class AttentionSpec:
         scale: multiplies query-key products.
         softcap: bound of the scores, ``softcap * tanh(scores / softcap)``; 0 for none.
         window: a token sees itself and ``window - 1`` before it; None for all.
+        causal: tokens see none behind them. If they do, a window reaches ``window // 2`` to each
+            side.
         query_key_norm: queries and keys are normed before they are rotated.
         packed_by_group: where queries, keys and values are one matrix, each key head has its
             queries, itself and its value together, instead of all queries coming first.
@@ -162,6 +164,7 @@ class AttentionSpec:
     scale: float
     softcap: float = 0.0
     window: int | None = None
+    causal: bool = True
     query_key_norm: bool = False
     packed_by_group: bool = False
     sinks: bool = False

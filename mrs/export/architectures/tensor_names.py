@@ -37,8 +37,8 @@ _OUTSIDE: Mapping[str, str] = {
 }
 # Buffers that old versions of transformers saved among the weights.
 _IGNORED = ("*.rotary_emb.inv_freq",)
-_PREFIXES = re.compile(r"^(?:model\.|transformer\.|language_model\.)+")
-_IN_BLOCK = re.compile(r"(?:layers|h)\.(\d+)\.(.+)", re.DOTALL)
+_PREFIXES = re.compile(r"^(?:model\.|transformer\.|language_model\.|bert\.|roberta\.)+")
+_IN_BLOCK = re.compile(r"(?:layers|h|encoder\.layer)\.(\d+)\.(.+)", re.DOTALL)
 _SUFFIX = re.compile(r"^(.*)\.(weight|bias)$", re.DOTALL)
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 

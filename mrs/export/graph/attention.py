@@ -10,6 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from mrs.export.architectures.spec import AttentionSpec, DecoderSpec, RopeSpec
+from mrs.export.graph.bidirectional_attention import attention_mask, bidirectional_attention
 from mrs.export.graph.norm import head_norm
 from mrs.export.graph.positions import RopeTables
 from mrs.export.graph.rope import head_row_order
@@ -38,10 +39,13 @@ class AttentionInputs:
 
 @dataclass(frozen=True)
 class LayerCache:
-    """One layer's cache as graph inputs (past) and outputs (present), on the same memory."""
+    """One layer's cache as graph inputs (past) and outputs (present), on the same memory.
 
-    past_key: ir.Value
-    past_value: ir.Value
+    Without a past, every row starts at its first token.
+    """
+
+    past_key: ir.Value | None
+    past_value: ir.Value | None
     present_key: ir.Value
     present_value: ir.Value
 
@@ -58,9 +62,15 @@ def attention(
     """Attention over the cache and the new tokens, with its output projection."""
     qkv = _query_key_value(weights, model, spec, block, x)
     tables = (None, None) if spec.rope is None else inputs.tables[spec.rope]
-    attended = grouped_query_attention(
-        weights, spec, block, qkv, tables, inputs, cache, rotates=spec.rope is not None
-    )
+    if spec.causal:
+        attended = grouped_query_attention(
+            weights, spec, block, qkv, tables, inputs, cache, rotates=spec.rope is not None
+        )
+    else:
+        lengths, builder = inputs.query_seqlens, weights.builder
+        mask = attention_mask(builder, inputs.input_ids, lengths, spec.window)
+        rotation = None if spec.rope is None else inputs.tables[spec.rope]
+        attended = bidirectional_attention(builder, spec, block, qkv, mask, rotation)
     width = spec.num_heads * spec.head_dim
     output = weights.rows(f"{block}.attn_output", (model.hidden_size, width))
     return weights.linear(f"{block}.attn_output", attended, [output])

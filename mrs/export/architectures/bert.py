@@ -1,0 +1,48 @@
+"""BERT (arXiv:1810.04805): all-MiniLM, bge, e5, gte; and RoBERTa (arXiv:1907.11692), XLM-RoBERTa
+(arXiv:1911.02116): multilingual-e5, bge-m3.
+
+RoBERTa counts positions from the padding token's id plus 1. GGUF cuts the rows before that off the
+table, so that in GGUF all of them are BERT.
+"""
+
+from __future__ import annotations
+
+from mrs.export.architectures.encoder_family import BERT_IGNORED, BERT_TENSORS, EncoderFamily
+from mrs.export.architectures.family import HuggingFaceForm
+
+_CONFIG = {"position_embedding_type": "position_embedding_type", "is_decoder": "is_decoder"}
+_DEFAULTS = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "hidden_act": "gelu",
+    "max_position_embeddings": 512,
+    "layer_norm_eps": 1e-12,
+}
+
+BERT = EncoderFamily(
+    name="bert",
+    title="BERT, and in GGUF RoBERTa and XLM-RoBERTa",
+    huggingface=HuggingFaceForm(
+        model_types=("bert",),
+        tensors=BERT_TENSORS,
+        ignored=BERT_IGNORED,
+        config=_CONFIG,
+        defaults=_DEFAULTS,
+    ),
+)
+
+ROBERTA = EncoderFamily(
+    name="roberta",
+    title="RoBERTa, XLM-RoBERTa, CamemBERT",
+    gguf=False,
+    huggingface=HuggingFaceForm(
+        model_types=("roberta", "xlm-roberta", "camembert"),
+        tensors=BERT_TENSORS,
+        ignored=BERT_IGNORED,
+        config={**_CONFIG, "pad_token_id": "padding_token_id"},
+        defaults={**_DEFAULTS, "pad_token_id": 1},
+    ),
+)

@@ -1,0 +1,146 @@
+"""What an embedding model is made of, as pure data: a body, and what makes one vector of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from mrs.export.architectures.spec import Activation, DecoderSpec, MlpSpec, NormSpec
+
+
+class Pooling(Enum):
+    """How the vectors of a text's tokens become one.
+
+    ``CLS`` takes the first, ``LAST`` the last, ``MEAN`` their mean, ``MAX`` the largest value of
+    each dimension.
+    """
+
+    CLS = "cls"
+    MEAN = "mean"
+    MAX = "max"
+    LAST = "last"
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether one token's vector is taken, so that the others need no more work."""
+        return self in (Pooling.CLS, Pooling.LAST)
+
+
+@dataclass(frozen=True)
+class DenseSpec:
+    """A linear layer behind the pooling.
+
+    Attributes:
+        tensor: stem of its tensors.
+        inputs: width of what comes in.
+        outputs: width of what comes out.
+        activation: what follows; None for nothing.
+    """
+
+    tensor: str
+    inputs: int
+    outputs: int
+    activation: Activation | None = None
+
+
+@dataclass(frozen=True)
+class EmbeddingHead:
+    """What follows the body.
+
+    Attributes:
+        pooling: of the tokens.
+        dense: linear layers, in order.
+        normalize: the vector is scaled to length 1.
+    """
+
+    pooling: Pooling
+    dense: tuple[DenseSpec, ...] = ()
+    normalize: bool = True
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """An encoder like BERT (Devlin et al., arXiv:1810.04805).
+
+    Every token sees every other. Positions and one token type are added to the token embeddings;
+    a norm follows them, and each residual sum.
+
+    Attributes:
+        architecture: family name as GGUF spells it.
+        hidden_size: width of the residual stream.
+        vocab_size: rows of the token embedding.
+        context_length: positions that a text may have.
+        first_position: rows of the position table before the first position.
+        num_layers: number of blocks.
+        num_heads: heads of each attention; divides ``hidden_size``.
+        norm: every norm of the model.
+        mlp: of every block.
+    """
+
+    architecture: str
+    hidden_size: int
+    vocab_size: int
+    context_length: int
+    first_position: int
+    num_layers: int
+    num_heads: int
+    norm: NormSpec
+    mlp: MlpSpec
+
+    @property
+    def head_dim(self) -> int:
+        """Size of one head."""
+        return self.hidden_size // self.num_heads
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Key and value heads: as many as queries."""
+        return self.num_heads
+
+
+@dataclass(frozen=True)
+class EmbeddingSpec:
+    """A model that makes one vector of a text.
+
+    Attributes:
+        body: what makes a vector of each token.
+        head: what makes one of them all.
+    """
+
+    body: EncoderSpec | DecoderSpec
+    head: EmbeddingHead
+
+    @property
+    def size(self) -> int:
+        """Dimensions of the vector."""
+        return self.head.dense[-1].outputs if self.head.dense else self.body.hidden_size
+
+    @property
+    def architecture(self) -> str:
+        """Family name as GGUF spells it."""
+        return self.body.architecture
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the token embedding."""
+        return self.body.vocab_size
+
+    @property
+    def context_length(self) -> int:
+        """Positions that a text may have."""
+        return self.body.context_length
+
+    @property
+    def num_layers(self) -> int:
+        """Number of blocks."""
+        return self.body.num_layers
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Key and value heads of a block."""
+        return self.body.num_kv_heads
+
+    @property
+    def head_dim(self) -> int:
+        """Size of one head."""
+        return self.body.head_dim

@@ -1,0 +1,52 @@
+"""An encoder family as data: how its checkpoints differ from BERT as transformers stores it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mrs.export.architectures.family import HuggingFaceForm
+from mrs.export.architectures.spec import Activation
+
+
+@dataclass(frozen=True)
+class EncoderFamily:
+    """One architecture like BERT.
+
+    Attributes:
+        name: ``general.architecture`` in GGUF.
+        title: what people call it.
+        huggingface: how transformers stores it.
+        gguf: whether GGUF files of it can be read.
+        activation: of its MLPs, unless the config names one.
+    """
+
+    name: str
+    title: str
+    huggingface: HuggingFaceForm
+    gguf: bool = True
+    activation: Activation = Activation.GELU
+
+
+BERT_TENSORS: Mapping[str, str] = {
+    "embeddings.word_embeddings": "token_embd",
+    "embeddings.position_embeddings": "position_embd",
+    "embeddings.token_type_embeddings": "token_types",
+    "embeddings.LayerNorm": "token_embd_norm",
+    "attention.self.query": "attn_q",
+    "attention.self.key": "attn_k",
+    "attention.self.value": "attn_v",
+    "attention.output.dense": "attn_output",
+    "attention.output.LayerNorm": "attn_output_norm",
+    "intermediate.dense": "ffn_up",
+    "output.dense": "ffn_down",
+    "output.LayerNorm": "layer_output_norm",
+}
+"""Stems of transformers' names without ``encoder.layer.N.``."""
+
+# The pooler was trained to tell whether two sentences follow each other; embeddings do without.
+BERT_IGNORED = (
+    *("*embeddings.position_ids", "*embeddings.token_type_ids"),
+    *("*pooler.dense.*", "cls.predictions.*", "cls.seq_relationship.*", "lm_head.*"),
+)
+"""Buffers and the heads of pre-training."""

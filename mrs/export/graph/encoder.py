@@ -1,0 +1,110 @@
+"""EncoderSpec and tensors -> the body of an embedding model like BERT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from mrs.export.architectures.embedding_spec import EncoderSpec
+from mrs.export.graph.bidirectional_attention import attend, attention_mask
+from mrs.export.graph.builder import int64s
+from mrs.export.graph.mlp import mlp
+from mrs.export.graph.weights import Weights
+
+
+def encoder(
+    weights: Weights,
+    spec: EncoderSpec,
+    input_ids: ir.Value,
+    lengths: ir.Value,
+    on_layer: Callable[[], None],
+) -> ir.Value:
+    """The vector of each token, float32 ``[batch, sequence, hidden_size]``.
+
+    Args:
+        weights: of the checkpoint.
+        spec: what the encoder is made of.
+        input_ids: int64 ``[batch, sequence]``, padded on the right.
+        lengths: int32 ``[batch]``, tokens of each row.
+        on_layer: called after each layer.
+
+    Raises:
+        CorruptCheckpointError: a tensor is missing or has another shape.
+        UnsupportedTensorTypeError: a tensor's storage type cannot be read.
+    """
+    mask = attention_mask(weights.builder, input_ids, lengths, None)
+    hidden = _embed(weights, spec, input_ids)
+    for index in range(spec.num_layers):
+        hidden = _block(weights, spec, f"blk.{index}", hidden, mask)
+        on_layer()
+    return hidden
+
+
+def _embed(weights: Weights, spec: EncoderSpec, input_ids: ir.Value) -> ir.Value:
+    builder = weights.builder
+    rows = weights.rows("token_embd", (spec.vocab_size, spec.hidden_size))
+    table = weights.store("embedding.weight", [rows], gathered=True)
+    tokens = table.gather(builder, input_ids, "embedding")
+    # As many rows as the batch is long: a text has the positions from the first on.
+    end = builder.op("Shape", [input_ids], "positions_end", {"start": 1, "end": 2})
+    start, axis = (builder.constant(f"axis_{value}", int64s(value)) for value in (0, 0))
+    positions = builder.op("Slice", [_positions(weights, spec), start, end, axis], "positions")
+    return _norm_of_sum(weights, spec, tokens, positions, "token_embd_norm")
+
+
+def _positions(weights: Weights, spec: EncoderSpec) -> ir.Value:
+    """The position table, with the one token type that embeddings use added to each row."""
+    stored = (spec.first_position + spec.context_length, spec.hidden_size)
+    table = weights.table("position_embd.weight", stored)[spec.first_position :]
+    types = weights.checkpoint.tensors.get("token_types.weight")
+    if types is not None:
+        # A table of one row may be stored as a vector.
+        shape = (types.shape[0], spec.hidden_size)
+        if len(types.shape) == 1:
+            table = table + weights.vector("token_types.weight", spec.hidden_size)
+        else:
+            table = table + weights.table("token_types.weight", shape)[0]
+    return weights.builder.weight("position_embedding.weight", np.ascontiguousarray(table))
+
+
+def _block(
+    weights: Weights, spec: EncoderSpec, block: str, hidden: ir.Value, mask: ir.Value
+) -> ir.Value:
+    attended = _attention(weights, spec, block, hidden, mask)
+    hidden = _norm_of_sum(weights, spec, hidden, attended, f"{block}.attn_output_norm")
+    made = mlp(weights, spec.mlp, spec.hidden_size, block, hidden)
+    return _norm_of_sum(weights, spec, hidden, made, f"{block}.layer_output_norm")
+
+
+def _attention(
+    weights: Weights, spec: EncoderSpec, block: str, hidden: ir.Value, mask: ir.Value
+) -> ir.Value:
+    builder, size = weights.builder, spec.hidden_size
+    if f"{block}.attn_qkv.weight" in weights.checkpoint.tensors:
+        parts = [weights.rows(f"{block}.attn_qkv", (3 * size, size))]
+    else:
+        parts = [weights.rows(f"{block}.attn_{letter}", (size, size)) for letter in "qkv"]
+    packed = weights.linear(f"{block}.attn_qkv", hidden, parts)
+    query, key, value = (ir.Value(name=f"{block}.{part}") for part in ("query", "key", "value"))
+    thirds = {"axis": -1, "num_outputs": 3}
+    builder.op("Split", [packed], f"{block}.qkv_split", thirds, outputs=[query, key, value])
+    heads = (spec.num_heads, spec.num_heads)
+    attended = attend(
+        builder, (query, key, value), mask, heads, spec.head_dim**-0.5, 0.0, f"{block}.attended"
+    )
+    output = weights.rows(f"{block}.attn_output", (size, size))
+    return weights.linear(f"{block}.attn_output", attended, [output])
+
+
+def _norm_of_sum(
+    weights: Weights, spec: EncoderSpec, x: ir.Value, delta: ir.Value, name: str
+) -> ir.Value:
+    """The layer norm of ``x + delta``, in one pass over the row."""
+    vectors = [
+        weights.builder.weight(f"{name}.{part}", weights.vector(f"{name}.{part}", spec.hidden_size))
+        for part in ("weight", "bias")
+    ]
+    attributes = {"epsilon": spec.norm.epsilon}
+    return weights.builder.contrib("SkipLayerNormalization", [x, delta, *vectors], name, attributes)
