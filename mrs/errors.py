@@ -134,6 +134,12 @@ class CorruptVersionError(RepositoryError):
     code = "version_corrupt"
 
 
+class SignatureError(RepositoryError):
+    """A version is not signed, or is not what was signed."""
+
+    code = "signature_invalid"
+
+
 class StorageError(MrsError):
     """The disk is full, or a path cannot be read or written."""
 

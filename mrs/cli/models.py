@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from mrs.cli.options import (
     RepoOption,
     open_repository,
 )
+from mrs.cli.signatures import sign_model, trusted_key, with_signature
 from mrs.errors import CorruptVersionError, MrsError, UsageError
 
 if TYPE_CHECKING:
@@ -72,21 +74,36 @@ def verify_models(
     quick: Annotated[
         bool, typer.Option("--quick", help="Compare sizes only, do not hash the contents.")
     ] = False,
+    signature: Annotated[
+        bool, typer.Option("--signature", help="Check the signatures, too; needs --key.")
+    ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            envvar="MRS_PUBLIC_KEY",
+            help="The public key (PEM) that signatures must be of.",
+        ),
+    ] = None,
     repo: RepoOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check that no file of a version has changed.
 
     Every file is compared with the size and the SHA-256 that the version's lock records. Without
-    REF, all versions are verified. The exit code is 5 if any of them is damaged.
+    REF, all versions are verified. The exit code is 5 if any of them is damaged, or, with
+    --signature, not what the owner of the key has signed.
 
     \b
-    Example:
+    Examples:
       mrs models verify smollm2 qwen:2
+      mrs models verify smollm2 --signature --key release.pub
     """
     from mrs.cli.console import plural, print_json
 
-    reports = _verify_all(open_repository(repo), references or [], quick, silent=as_json)
+    trusted = trusted_key(signature, key)
+    reports = _verify_all(open_repository(repo), references or [], quick, trusted, silent=as_json)
     damaged = [report for report in reports if not report.ok]
     if as_json:
         print_json({"ok": not damaged, "versions": [_report_json(each) for each in reports]})
@@ -101,6 +118,9 @@ def verify_models(
             hint="Export the model again, and remove the damaged version with "
             f"`mrs models remove {damaged[0].reference}`.",
         )
+
+
+models_app.command("sign")(sign_model)
 
 
 @models_app.command("remove")
@@ -182,7 +202,12 @@ def _print_how_to_begin(repository: ModelRepository) -> None:
 
 
 def _verify_all(
-    repository: ModelRepository, references: list[str], quick: bool, *, silent: bool
+    repository: ModelRepository,
+    references: list[str],
+    quick: bool,
+    trusted: Path | None,
+    *,
+    silent: bool,
 ) -> list[VerificationReport]:
     from mrs.cli.progress import make_progress
     from mrs.model_repo.verification import verify
@@ -194,7 +219,8 @@ def _verify_all(
         if isinstance(entry, ModelVersion):
             label = f"Verify {entry.reference}"
             with progress.phase(label, total=entry.size, unit="bytes") as advance:
-                reports.append(verify(entry, full=not quick, on_bytes=advance))
+                report = verify(entry, full=not quick, on_bytes=advance)
+            reports.append(report if trusted is None else with_signature(report, entry, trusted))
         else:
             reports.append(_report_unreadable(*entry))
     return reports

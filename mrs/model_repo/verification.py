@@ -29,6 +29,7 @@ class ProblemKind(StrEnum):
     UNREADABLE = "unreadable"
     MANIFEST = "manifest"
     LOCK = "lock"
+    SIGNATURE = "signature"
 
 
 @dataclass(frozen=True)
