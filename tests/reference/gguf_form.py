@@ -48,7 +48,11 @@ def write_gguf_form(model: TinyModel, folder: Path) -> Path:
 def _metadata(checkpoint: HuggingFaceCheckpoint) -> dict[str, Any]:
     name = checkpoint.architecture
     ours = {f"{name}.{key}" for key in (*_OURS, *_UNWRITTEN.get(name, ()))}
-    kept = {key: value for key, value in checkpoint.metadata.items() if key not in ours}
+    kept = {
+        key: value
+        for key, value in checkpoint.metadata.items()
+        if key not in ours and not key.startswith(f"{name}.stated.")
+    }
     return {"general.architecture": name, "tokenizer.ggml.model": "no_vocab", **kept}
 
 
@@ -59,6 +63,8 @@ def _as_stored(checkpoint: HuggingFaceCheckpoint, name: str) -> Array:
     info = checkpoint.tensors[name]
     rows = int(np.prod(info.shape[:-1]))
     values = checkpoint.read_rows(name, 0, rows).view("<f4").reshape(info.shape)
+    if ".attn_qkv." in name and form.packed_by_group:
+        return _ungrouped(checkpoint, values)
     if name.endswith("norm.weight") and form.norm_offset:
         return values + np.float32(form.norm_offset)
     if form.layout is RopeLayout.HALVES and family.gguf_layout is RopeLayout.PAIRS:
@@ -69,6 +75,18 @@ def _as_stored(checkpoint: HuggingFaceCheckpoint, name: str) -> Array:
         if isinstance(heads, int) and not name.endswith("norm.weight"):
             return _interleave(values, heads)
     return values
+
+
+def _ungrouped(checkpoint: HuggingFaceCheckpoint, values: Array) -> Array:
+    """All queries, all keys, all values, from one group after the other."""
+    found, name = checkpoint.metadata, checkpoint.architecture
+    heads = found[f"{name}.attention.head_count"]
+    groups = found.get(f"{name}.attention.head_count_kv", heads)
+    assert isinstance(heads, int) and isinstance(groups, int)
+    size = values.shape[0] // (heads + 2 * groups)
+    grouped = values.reshape(groups, heads // groups + 2, size, *values.shape[1:])
+    parts = (grouped[:, :-2], grouped[:, -2], grouped[:, -1])
+    return np.concatenate([part.reshape(-1, *values.shape[1:]) for part in parts])
 
 
 def _interleave(values: Array, heads: int) -> Array:

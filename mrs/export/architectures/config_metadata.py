@@ -3,11 +3,13 @@
 GGUF has a name for nearly everything that a config says of a decoder. What only a config knows is
 put under keys of our own: ``hidden_activation``, ``rope.layers`` (which layers rotate), and in
 ``rope.scaling``: ``amplitude`` (the final factor of cosines and sines), ``low_freq_factor``,
-``high_freq_factor``, ``long_factors``, ``short_factors`` and ``truncate``.
+``high_freq_factor``, ``long_factors``, ``short_factors`` and ``truncate``. Under ``stated`` are
+flags that say which tensors there are (`mrs.export.architectures.promised_tensors`).
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 
@@ -64,9 +66,27 @@ def config_metadata(name: str, form: HuggingFaceForm, config: HfConfig) -> dict[
         CheckpointError: a value is missing or of the wrong type.
         UnsupportedArchitectureError: an activation or scaling that mrs does not have.
     """
-    values = {**form.defaults, **config.outer.values, **config.values}
-    found = _Translation(JsonSection(config.file, values), form).metadata()
+    found = _Translation(_usual_values(form, config), form).metadata()
     return {f"{name}.{key}": value for key, value in found.items()}
+
+
+def _usual_values(form: HuggingFaceForm, config: HfConfig) -> JsonSection:
+    """The configuration with all that the family's class adds to it, under the usual keys."""
+    stated = {**config.outer.values, **config.values}
+    for own, usual in form.aliases.items():
+        if stated.get(own) is not None and stated.get(usual) is None:
+            stated[usual] = stated[own]
+    values = JsonSection(config.file, {**form.defaults, **stated})
+    for key, wanted in form.only.items():
+        if (found := values.values.get(key, wanted)) not in (wanted, None):
+            raise UnsupportedArchitectureError(
+                f"{config.file}: {key} is {json.dumps(found):.80}; mrs exports this family with "
+                f"{json.dumps(wanted)} alone.",
+                hint="Export another model of the family.",
+            )
+    if form.derived is None:
+        return values
+    return JsonSection(config.file, {**values.values, **form.derived(values)})
 
 
 class _Translation:
@@ -89,6 +109,9 @@ class _Translation:
         for key, canonical in self._form.config.items():
             if config.has(key):
                 found[canonical] = _plain(config, key)
+        for key in self._form.stated:
+            if (flag := config.optional_flag(key)) is not None:
+                found[f"stated.{key}"] = flag
         if (scalar := config.optional_number("query_pre_attn_scalar")) is not None:
             found["attention.scale"] = scalar**-0.5
         if config.optional_flag("use_bidirectional_attention"):
@@ -172,7 +195,9 @@ class _Translation:
         if kind == "default":
             found["rope.scaling.type"] = "none"
             return
-        found["rope.scaling.type"] = "longrope" if kind == "su" else kind
+        if kind == "su" or (kind == "yarn" and rope.has("long_factor")):
+            kind = "longrope"  # As early configurations of Phi-3 call it.
+        found["rope.scaling.type"] = kind
         original = rope.optional_size("original_max_position_embeddings")
         original = original or self._config.optional_size("original_max_position_embeddings")
         if original is not None:
@@ -185,7 +210,7 @@ class _Translation:
                 found[f"rope.scaling.{key}"] = number
         if kind == "yarn":
             self._yarn(rope)
-        if kind in ("longrope", "su"):
+        if kind == "longrope":
             self._longrope(rope)
 
     def _factor(self, rope: JsonSection) -> float:

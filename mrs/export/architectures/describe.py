@@ -6,7 +6,7 @@ from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
 from mrs.export.architectures.family import Family, HuggingFaceForm
 from mrs.export.architectures.metadata import ArchitectureMetadata
 from mrs.export.architectures.promised_tensors import check_promised_tensors
-from mrs.export.architectures.rope_scaling import rope_scaling
+from mrs.export.architectures.rope_scaling import UNUSED_FACTORS, rope_scaling
 from mrs.export.architectures.spec import (
     LARGEST_CONTEXT,
     Activation,
@@ -48,7 +48,10 @@ class _Description:
         defaults = family.gguf_defaults if stored is CheckpointFormat.GGUF else {}
         self._metadata = ArchitectureMetadata(checkpoint, defaults)
         self._hidden = self._metadata.size("embedding_length")
-        self._num_layers = self._metadata.size("block_count")
+        blocks = self._metadata.size("block_count")
+        # llama.cpp counts the layers that only draft tokens among the blocks.
+        self._drafting = self._metadata.optional_size("nextn_predict_layers") or 0
+        self._num_layers = max(1, blocks - self._drafting)
 
     def decoder(self) -> DecoderSpec:
         family, metadata = self._family, self._metadata
@@ -74,10 +77,15 @@ class _Description:
             residual_scale=metadata.optional_number("residual_scale") or 1.0,
             logit_scale=1.0 / logit_scale if family.divides_logits else logit_scale,
             logit_softcap=metadata.optional_number("final_logit_softcapping") or 0.0,
+            needless=self._needless(),
         )
 
     def _is_causal(self) -> bool:
         return self._metadata.flag("attention.causal", True)
+
+    def _needless(self) -> tuple[str, ...]:
+        drafting = range(self._num_layers, self._num_layers + self._drafting)
+        return (*UNUSED_FACTORS, *(f"blk.{layer}.*" for layer in drafting))
 
     def _norm(self) -> NormSpec:
         family = self._family
@@ -148,19 +156,22 @@ class _Description:
                 hint="Convert the model again with a current converter.",
             )
         head_dim = metadata.size("attention.key_length", max(1, self._hidden // heads))
-        if head_dim % 8:
+        window = self._window(index)
+        rope = self._rope(index, head_dim, window)
+        multiple = 8 if rope is None else 16
+        if head_dim % multiple:
             raise UnsupportedArchitectureError(
-                f"The head size is {head_dim}; ONNX Runtime's attention needs a multiple of 8.",
+                f"The head size is {head_dim}; ONNX Runtime's attention needs a multiple of "
+                f"{multiple}.",
                 hint="Export a model with another head size.",
             )
         wide = self._num_layers in self._family.wide_scale_layers
         natural = (self._hidden / heads if wide else head_dim) ** -0.5
-        window = self._window(index)
         return AttentionSpec(
             num_heads=heads,
             num_kv_heads=kv_heads,
             head_dim=head_dim,
-            rope=self._rope(index, head_dim, window),
+            rope=rope,
             scale=metadata.optional_number("attention.scale") or natural,
             softcap=metadata.optional_number("attn_logit_softcapping") or 0.0,
             window=window,

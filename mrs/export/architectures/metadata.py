@@ -74,6 +74,11 @@ class ArchitectureMetadata:
             raise self._wrong(key, value, "true or false")
         return value
 
+    def optional_flag(self, key: str) -> bool | None:
+        """True, false, or None where the key is absent."""
+        absent = self._metadata.get(f"{self._prefix}.{key}") is None
+        return None if absent else self.flag(key, False)
+
     def flags(self, key: str, length: int) -> list[bool] | None:
         """One flag for each of ``length`` layers, or None where the key is absent.
 

@@ -24,6 +24,8 @@ from mrs.export.checkpoints.checkpoint import Checkpoint
 
 FACTORS_TENSOR = "rope_freqs.weight"
 _LONG_FACTORS, _SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
+UNUSED_FACTORS = (_LONG_FACTORS, _SHORT_FACTORS)
+"""LongRoPE's, of which the context decides which are used."""
 
 
 def rope_scaling(

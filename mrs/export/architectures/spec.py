@@ -36,6 +36,7 @@ class Activation(Enum):
     QUICK_GELU = "quick_gelu"
     RELU = "relu"
     RELU_SQUARED = "relu_squared"
+    TANH = "tanh"
 
 
 @dataclass(frozen=True)
@@ -224,47 +225,65 @@ class RouterKind(Enum):
     ``SOFTMAX``: probabilities over all experts, of which the largest are taken.
     ``SIGMOID``: a score for each expert by itself, with a bias that counts for the choice alone
     (DeepSeek-V3).
-    ``TOP_SOFTMAX``: the largest logits, and probabilities over those.
-    ``SPARSE_MIXER``: Phi-3.5-MoE's, one expert after the other.
+    ``SPARSE_MIXER``: one expert after the other, the share of each being its probability among
+    those that are nearly as likely (Phi-3.5-MoE, arXiv:2409.12136).
     """
 
     SOFTMAX = "softmax"
     SIGMOID = "sigmoid"
-    TOP_SOFTMAX = "top_softmax"
     SPARSE_MIXER = "sparse_mixer"
 
 
 @dataclass(frozen=True)
-class MoeSpec:
-    """A mixture of experts (Shazeer et al., arXiv:1701.06538).
+class RouterSpec:
+    """How the experts of a token are chosen.
 
     Attributes:
-        experts: how many there are.
-        used: how many work on a token.
-        width: inner width of one.
-        activation: of each.
-        router: how they are chosen.
-        normalize: whether the shares of the chosen are scaled to a sum of 1.
+        kind: of the scores.
+        used: how many experts work on a token.
+        normalize: the shares of the chosen are divided by their sum. After a softmax over all
+            experts, that is a softmax over the chosen.
         scale: multiplies the shares.
         groups: into how many groups the experts are divided for the choice.
         groups_used: how many of the groups may be chosen from.
-        shared_width: inner width of the expert that always works; None where there is none.
-        clamp: bound of the gated product's parts (GPT-OSS); None for none.
-        jitter: threshold of the sparse mixer.
+        group_best: a group is as good as its so many best experts together.
+        jitter: how near to the best, relatively, the sparse mixer still looks.
     """
 
-    experts: int
+    kind: RouterKind
     used: int
-    width: int
-    activation: Activation
-    router: RouterKind
     normalize: bool
     scale: float = 1.0
     groups: int = 1
     groups_used: int = 1
-    shared_width: int | None = None
-    clamp: float | None = None
+    group_best: int = 1
     jitter: float = 0.0
+
+
+@dataclass(frozen=True)
+class MoeSpec:
+    """A mixture of experts (Shazeer et al., arXiv:1701.06538), each with a gate:
+    ``down(g * sigmoid(alpha * g) * (u + shift))`` with ``g = gate(x)`` and ``u = up(x)``.
+
+    Attributes:
+        experts: how many there are.
+        width: inner width of one.
+        router: how they are chosen.
+        shared_width: inner width of the expert that always works; None where there is none.
+        shared_gate: that expert has a gate of its own.
+        alpha: 1 for SiLU.
+        shift: added to ``u``.
+        clamp: ``g`` is at most, ``u`` at most and at least its negative; None for no bound.
+    """
+
+    experts: int
+    width: int
+    router: RouterSpec
+    shared_width: int | None = None
+    shared_gate: bool = False
+    alpha: float = 1.0
+    shift: float = 0.0
+    clamp: float | None = None
 
 
 @dataclass(frozen=True)
@@ -307,6 +326,7 @@ class DecoderSpec:
         residual_scale: multiplies what a block adds to the residual stream.
         logit_scale: multiplies logits.
         logit_softcap: bound of the logits; 0 for none.
+        needless: patterns (`fnmatch`) of tensors that no text needs: layers that only draft.
     """
 
     architecture: str
@@ -321,6 +341,7 @@ class DecoderSpec:
     residual_scale: float = 1.0
     logit_scale: float = 1.0
     logit_softcap: float = 0.0
+    needless: tuple[str, ...] = ()
 
     @property
     def num_layers(self) -> int:

@@ -29,6 +29,10 @@ _BLOCK: Mapping[str, str] = {
     "mlp.experts.*.gate_proj": "ffn_gate_exps",
     "mlp.experts.*.up_proj": "ffn_up_exps",
     "mlp.experts.*.down_proj": "ffn_down_exps",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
 }
 _OUTSIDE: Mapping[str, str] = {
     "embed_tokens": "token_embd",
@@ -37,7 +41,7 @@ _OUTSIDE: Mapping[str, str] = {
 }
 # Buffers that old versions of transformers saved among the weights.
 _IGNORED = ("*.rotary_emb.inv_freq",)
-_PREFIXES = re.compile(r"^(?:model\.|transformer\.|language_model\.|bert\.|roberta\.)+")
+_PREFIXES = re.compile(r"^(?:model\.|transformer\.|gpt_neox\.|language_model\.|bert\.|roberta\.)+")
 _IN_BLOCK = re.compile(r"(?:layers|h|encoder\.layer)\.(\d+)\.(.+)", re.DOTALL)
 _SUFFIX = re.compile(r"^(.*)\.(weight|bias)$", re.DOTALL)
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -72,7 +76,9 @@ def canonical_name(name: str, form: HuggingFaceForm) -> CanonicalName | None:
     if key not in known or len(numbers) > 1:
         return None
     index = int(numbers[0]) if numbers else None
-    return CanonicalName(f"{place}{known[key]}.{suffix}", known[key], index)
+    # A name that is a whole one says what else the tensor is than a weight.
+    stem, _, own_suffix = known[key].partition(".")
+    return CanonicalName(f"{place}{stem}.{own_suffix or suffix}", stem, index)
 
 
 def is_ignored(name: str, form: HuggingFaceForm) -> bool:

@@ -60,7 +60,7 @@ class _DecoderGraph:
             block.append_to(residual, shared, self._cache(index))
             on_layer()
         logits = self._logits(residual.total(), indices, embedding)
-        self._weights.refuse_unused()
+        self._weights.refuse_unused(self._spec.needless)
         return self._builder.model(
             self._spec.architecture, self._inputs, [logits, *self._presents], producer="mrs"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 import numpy as np
 import onnx_ir as ir
@@ -114,15 +115,22 @@ class Weights:
         self.records[name] = TensorRecord(source_type=rows.dtype, stored_as="float32", exact=True)
         return np.concatenate(list(rows.float_chunks()))
 
-    def refuse_unused(self) -> None:
+    def refuse_unused(self, needless: tuple[str, ...] = ()) -> None:
         """Refuse a checkpoint with tensors that the graph did not take.
 
         They belong to a variant of the family, whose model would be exported as another one.
 
+        Args:
+            needless: patterns (`fnmatch`) of tensors that may be left out.
+
         Raises:
             UnsupportedArchitectureError: naming the first of them.
         """
-        unused = sorted(self.checkpoint.tensors.keys() - self.records.keys())
+        unused = [
+            name
+            for name in sorted(self.checkpoint.tensors.keys() - self.records.keys())
+            if not any(fnmatchcase(name, pattern) for pattern in needless)
+        ]
         if unused:
             others = f" and {len(unused) - 1} more" if len(unused) > 1 else ""
             raise UnsupportedArchitectureError(

@@ -12,7 +12,7 @@ def test_the_architecture_chooses_the_family() -> None:
     assert family_of(checkpoint) is LLAMA
 
 
-@pytest.mark.parametrize("name", ["falcon", "", "Llama", "llama "])
+@pytest.mark.parametrize("name", ["mamba", "", "Llama", "llama "])
 def test_an_unknown_architecture_is_named_beside_the_known_ones(name: str) -> None:
     with pytest.raises(UnsupportedArchitectureError) as caught:
         decoder_spec(MemoryCheckpoint(architecture=name))
