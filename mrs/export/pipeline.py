@@ -13,6 +13,7 @@ from pathlib import Path
 from mrs import __version__
 from mrs.canonical_json import canonical_json
 from mrs.errors import UsageError
+from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.locked import require_same_artifact, require_same_inputs
 from mrs.export.parity.proof import ExportedModel, ParityMode, Proof, ReferenceMaker, prove
 from mrs.export.parity.quality_gate import NO_GATE, QualityGate
@@ -187,6 +188,7 @@ def _write_model(
 
     from mrs.export.graph.builder import GraphBuilder
     from mrs.export.graph.decoder import build_decoder
+    from mrs.export.graph.embedder import build_embedder
     from mrs.export.graph.matrix_formats import matrix_format
     from mrs.export.graph.weight_file import WeightFile
     from mrs.export.graph.weights import Weights
@@ -198,7 +200,10 @@ def _write_model(
         WeightFile(folder / "model.onnx.data") as weight_file,
     ):
         weights = Weights(plan.checkpoint, matrix_format(quant), GraphBuilder(weight_file))
-        model = build_decoder(plan.spec, weights, on_layer=lambda: advance(1))
+        if isinstance(plan.spec, DecoderSpec):
+            model = build_decoder(plan.spec, weights, on_layer=lambda: advance(1))
+        else:
+            model = build_embedder(plan.spec, weights, on_layer=lambda: advance(1))
     ir.save(model, folder / "model.onnx")
     return weights.records
 
@@ -208,6 +213,8 @@ def _write_assets(plan: Plan, folder: Path) -> None:
     (folder / "tokenizer.json").write_bytes(assets.tokenizer_json)
     if assets.chat_template is not None:
         (folder / "chat_template.jinja").write_text(assets.chat_template, encoding="utf-8")
+    if not isinstance(plan.spec, DecoderSpec):
+        return
     generation = {
         "bos_token_id": assets.bos_token_id,
         "eos_token_id": list(assets.eos_token_ids),
@@ -229,6 +236,9 @@ def _prove(
     def write_reference(folder: Path) -> None:
         _write_model(plan, "fp32", folder, progress, label="Write float32 reference")
 
+    if not isinstance(plan.spec, DecoderSpec):
+        reason = "it compares logits, which an embedding model does not have"
+        return Proof(UnmeasuredParity(not_measured=reason))
     assets = plan.assets
     model = ExportedModel(
         folder=staged.path,

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mrs.chat_template import ChatTemplate
 from mrs.errors import CorruptCheckpointError
-from mrs.export.architectures.huggingface import open_huggingface
-from mrs.export.architectures.registry import decoder_spec
+from mrs.export.architectures.embedding_spec import EmbeddingSpec
+from mrs.export.architectures.sentence_transformers import TextRules
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.checkpoints.checkpoint import Checkpoint, CheckpointFormat
-from mrs.export.checkpoints.gguf_reader import open_gguf
+from mrs.export.opened_model import OpenedModel, open_model
 from mrs.export.progress import Progress
 from mrs.export.tokenizers.convert import convert_tokenizer
 from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
-from mrs.model_repo.lock import ModelFacts
+from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A checkpoint, what its decoder is made of, and its text side."""
+    """A checkpoint, what its model is made of, and its text side.
+
+    Attributes:
+        checkpoint: metadata and tensors.
+        spec: of a model that generates text, or of one that makes vectors of it.
+        assets: the tokenizer.
+        texts: how an embedding model's texts are prepared.
+    """
 
     checkpoint: Checkpoint
-    spec: DecoderSpec
+    spec: DecoderSpec | EmbeddingSpec
     assets: TokenizerAssets
+    texts: TextRules = field(default_factory=TextRules)
 
     def facts(self) -> ModelFacts:
         """What a runtime must know of the model besides its graph."""
@@ -41,6 +49,25 @@ class Plan:
             bos_token_id=assets.bos_token_id,
             eos_token_ids=assets.eos_token_ids,
             add_bos=assets.add_bos,
+            kind="decoder" if isinstance(spec, DecoderSpec) else "embedding",
+            embedding=self._embedding_facts(),
+        )
+
+    def _embedding_facts(self) -> EmbeddingFacts | None:
+        spec, texts = self.spec, self.texts
+        if isinstance(spec, DecoderSpec):
+            return None
+        return EmbeddingFacts(
+            size=spec.size,
+            pooling=spec.head.pooling.value,
+            normalized=spec.head.normalize,
+            max_length=min(texts.max_length or spec.context_length, spec.context_length),
+            end_token_id=self.assets.end_token_id,
+            pad_token_id=self.assets.pad_token_id or 0,
+            lowercase=texts.lowercase,
+            prompts=dict(texts.prompts),
+            default_prompt=texts.default_prompt,
+            dimensions=texts.dimensions,
         )
 
 
@@ -52,14 +79,14 @@ def planned(path: Path, progress: Progress) -> Iterator[Plan]:
         CheckpointError: something in it is not what it should be, or is not supported.
         SourceError, StorageError: a file is missing or cannot be read.
     """
-    checkpoint: Checkpoint = open_huggingface(path) if path.is_dir() else open_gguf(path)
-    with closing(checkpoint):
-        yield _plan(checkpoint, path, progress)
+    with closing(open_model(path)) as model:
+        yield _plan(model, path, progress)
 
 
-def _plan(checkpoint: Checkpoint, path: Path, progress: Progress) -> Plan:
+def _plan(model: OpenedModel, path: Path, progress: Progress) -> Plan:
+    checkpoint = model.checkpoint
     with progress.phase("Read checkpoint"):
-        spec = decoder_spec(checkpoint)
+        spec = model.spec()
         if checkpoint.format is CheckpointFormat.HUGGING_FACE:
             from mrs.export.tokenizers.hf_tokenizer import read_hf_tokenizer
 
@@ -67,12 +94,15 @@ def _plan(checkpoint: Checkpoint, path: Path, progress: Progress) -> Plan:
         else:
             _check_vocabulary_size(checkpoint, spec)
             assets = convert_tokenizer(checkpoint)
+    if model.head is not None:
+        # The template of the generator that the model was made from.
+        assets = replace(assets, chat_template=None, named_templates={}, template_origin=None)
     if assets.chat_template is not None:
         ChatTemplate(assets.chat_template).try_out()
-    return Plan(checkpoint, spec, assets)
+    return Plan(checkpoint, spec, assets, model.texts)
 
 
-def _check_vocabulary_size(checkpoint: Checkpoint, spec: DecoderSpec) -> None:
+def _check_vocabulary_size(checkpoint: Checkpoint, spec: DecoderSpec | EmbeddingSpec) -> None:
     """Before it is converted, which takes memory in proportion: rows of the embedding are real."""
     tokens = checkpoint.metadata.get("tokenizer.ggml.tokens")
     if isinstance(tokens, list) and len(tokens) > spec.vocab_size:

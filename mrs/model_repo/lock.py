@@ -6,9 +6,9 @@ the same bytes in any repository.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 LOCK_FILE_NAME = "mrs.lock"
 
@@ -54,21 +54,52 @@ class ExportInputs(_Frozen):
     tools: dict[str, str]
 
 
+class EmbeddingFacts(_Frozen):
+    """What a runtime must know of a model that makes a vector of a text.
+
+    Attributes:
+        size: dimensions of the vector.
+        pooling: how the tokens' vectors become one: ``cls``, ``mean``, ``max`` or ``last``.
+        normalized: vectors have length 1.
+        max_length: tokens of the longest text, those around it included.
+        end_token_id: what a text ends with, or None.
+        pad_token_id: what fills up rows.
+        lowercase: texts are made lower case before they are tokenized.
+        prompts: what is put before a text, by its purpose (``query``).
+        default_prompt: the purpose of texts that name none.
+        dimensions: to how many of its first dimensions a vector may be cut; empty if not known.
+    """
+
+    size: int = Field(gt=0)
+    pooling: Literal["cls", "mean", "max", "last"]
+    normalized: bool
+    max_length: int = Field(gt=0)
+    end_token_id: int | None = None
+    pad_token_id: int = 0
+    lowercase: bool = False
+    prompts: dict[str, str] = {}
+    default_prompt: str | None = None
+    dimensions: tuple[int, ...] = ()
+
+
 class ModelFacts(_Frozen):
     """What a runtime must know of the model besides its graph.
 
     Attributes:
+        kind: whether it generates text, or makes vectors of texts.
         architecture: family name as the checkpoint spells it (``llama``).
         context_length: tokens the model was made for.
-        vocab_size: width of the logits.
-        num_layers: decoder layers, each with one key and one value cache.
-        num_kv_heads: heads of each cache.
-        head_dim: size of one cached head.
+        vocab_size: width of the logits; of an embedding model, rows of its token embedding.
+        num_layers: layers, each with one key and one value cache if the model generates text.
+        num_kv_heads: key and value heads of a layer.
+        head_dim: size of one head.
         bos_token_id: begin-of-sequence id, or None.
         eos_token_ids: ids that end generation; the vocabulary's own comes first.
         add_bos: whether an encoded prompt starts with the BOS token when a template adds none.
+        embedding: of an embedding model; None for others.
     """
 
+    kind: Literal["decoder", "embedding"] = "decoder"
     architecture: str
     context_length: int = Field(gt=0)
     vocab_size: int = Field(gt=0)
@@ -78,6 +109,13 @@ class ModelFacts(_Frozen):
     bos_token_id: int | None
     eos_token_ids: tuple[int, ...]
     add_bos: bool
+    embedding: EmbeddingFacts | None = None
+
+    @model_validator(mode="after")
+    def _has_what_its_kind_needs(self) -> Self:
+        if (self.kind == "embedding") != (self.embedding is not None):
+            raise ValueError(f"a model of the kind {self.kind} with the wrong facts")
+        return self
 
 
 class TensorRecord(_Frozen):

@@ -192,6 +192,20 @@ def read_json(path: Path, limit: int) -> JsonSection:
     return JsonSection(path.name, values)
 
 
+def read_json_list(path: Path, limit: int) -> list[JsonSection]:
+    """Read a file that holds a JSON list of objects, of at most ``limit`` bytes.
+
+    Raises:
+        SourceNotFoundError: there is no such file.
+        CorruptCheckpointError: it is too large, no JSON or no such list.
+        StorageError: it cannot be read.
+    """
+    values = _parse(_read(path, limit), path.name)
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise _corrupt(path.name, f"it holds {_shown(values)} and no list of objects")
+    return [JsonSection(path.name, value, f"[{index}].") for index, value in enumerate(values)]
+
+
 def _read(path: Path, limit: int) -> bytes:
     try:
         if not stat.S_ISREG(path.stat().st_mode):

@@ -33,14 +33,18 @@ def activate(builder: GraphBuilder, activation: Activation, x: ir.Value, name: s
             return builder.op("Gelu", [x], name, {"approximate": "tanh"})
         case Activation.RELU:
             return builder.op("Relu", [x], name)
+        case Activation.TANH:
+            return builder.op("Tanh", [x], name)
         case Activation.RELU_SQUARED:
             positive = builder.op("Relu", [x], f"{name}.positive")
             return builder.op("Mul", [positive, positive], name)
 
 
-def gate_and_up(weights: Weights, width: int, hidden: int, stem: str) -> list[RowSource]:
+def gate_and_up(
+    weights: Weights, width: int, hidden: int, stem: str, suffix: str = ""
+) -> list[RowSource]:
     """The rows of gate and up, below one another: as two matrices, or as one that holds both."""
-    gate, up = f"{stem}_gate", f"{stem}_up"
+    gate, up = f"{stem}_gate{suffix}", f"{stem}_up{suffix}"
     tensors = weights.checkpoint.tensors
     whole = tensors.get(f"{up}.weight")
     if f"{gate}.weight" not in tensors and whole is not None and whole.shape[0] == 2 * width:
