@@ -42,6 +42,7 @@ _NESTED = re.compile(
     r"additional_chat_templates/[^/]+\.jinja"
     r"|[0-9]{1,2}_[A-Za-z]+/(?:config\.json|model\.safetensors)"
 )
+_PART = re.compile(r"[0-9]{1,2}_[A-Za-z]+/?")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _NO_WEIGHTS = frozenset({"training_args.bin", "optimizer.pt", "scheduler.pt", "optimizer.bin"})
 _PROJECTOR = "mmproj"
@@ -68,6 +69,11 @@ def read_files(
     if INDEX_FILE in names and len(chosen) > 1:
         assets.add(INDEX_FILE)
     return sorted({*chosen, *assets})
+
+
+def is_part_of_model(folder: str) -> bool:
+    """Whether a folder in a model's folder holds a layer that follows the model (``2_Dense``)."""
+    return _PART.fullmatch(folder) is not None
 
 
 def refuse_pickles(names: Collection[str], where: str) -> None:

