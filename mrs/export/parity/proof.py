@@ -14,11 +14,11 @@ import numpy as np
 from mrs.errors import RuntimeUnavailableError
 from mrs.export.parity.divergence import Divergence, DivergenceMeter
 from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
-from mrs.export.parity.machine import processor_name, usable_processors
+from mrs.export.parity.machine import usable_processors
 from mrs.export.parity.mapped_weights import lean_mapping
 from mrs.export.parity.onnx_runtime import import_onnx_runtime
 from mrs.export.parity.reference_size import obstacle
-from mrs.export.parity.speed import measure_speed
+from mrs.export.parity.speed import as_measurements, measure_speed
 from mrs.export.parity.text import TokenizedText, tokenize_text
 from mrs.export.progress import Progress
 from mrs.model_repo.lock import ParityRecord, UnmeasuredParity
@@ -136,14 +136,7 @@ class _Measurement:
 
     def _measure_speed(self, runner: GraphRunner, capacity: int) -> Measurements:
         with self._progress.phase("Measure speed"):
-            speed = measure_speed(runner, capacity)
-        return Measurements(
-            decode_tokens_per_second=round(speed.decode, 1),
-            prefill_tokens_per_second=round(speed.prefill, 1),
-            threads=self._threads,
-            processor=processor_name(),
-            onnxruntime=import_onnx_runtime().__version__,
-        )
+            return as_measurements(measure_speed(runner, capacity), self._threads)
 
     def _compare(self, runner: GraphRunner, text: TokenizedText) -> Divergence:
         if self._model.is_reference:

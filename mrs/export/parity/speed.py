@@ -5,14 +5,23 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mrs.export.parity.graph_runner import GraphRunner
+from mrs.errors import ModelLoadError
+from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
+from mrs.export.parity.machine import processor_name, usable_processors
+from mrs.export.parity.onnx_runtime import import_onnx_runtime
+from mrs.export.progress import Progress
+from mrs.model_repo.measurements import Measurements
 
 PROMPT_TOKENS = 256
 ANSWER_TOKENS = 32
 _PROMPTS = 2
+# Of a comparison: each round measures both.
+_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,58 @@ def measure_speed(runner: GraphRunner, capacity: int) -> Speed:
     return Speed(prefill=prompt / prefill, decode=1 / statistics.median(steps))
 
 
-def _timed(
-    runner: GraphRunner, tokens: np.ndarray[tuple[int], np.dtype[np.int64]], past: int
-) -> float:
+def as_measurements(speed: Speed, threads: int) -> Measurements:
+    """A speed with the machine that it was measured on."""
+    return Measurements(
+        decode_tokens_per_second=round(speed.decode, 1),
+        prefill_tokens_per_second=round(speed.prefill, 1),
+        threads=threads,
+        processor=processor_name(),
+        onnxruntime=import_onnx_runtime().__version__,
+    )
+
+
+def compare_speed(
+    graphs: tuple[Path, Path], context_length: int, progress: Progress
+) -> tuple[Measurements, Measurements]:
+    """Measure two graphs in turns, so that a machine that slows down slows down both.
+
+    Args:
+        graphs: paths of ``model.onnx``.
+        context_length: the smaller one of the models.
+        progress: told of the rounds.
+
+    Raises:
+        ModelLoadError: a graph cannot be loaded, or is no decoder.
+        RuntimeUnavailableError: ONNX Runtime is missing or too old.
+    """
+    threads = usable_processors()
+    capacity = min(PROMPT_TOKENS + ANSWER_TOKENS, context_length)
+    first, second = (_open(graph, capacity, threads) for graph in graphs)
+    rounds: list[tuple[Speed, Speed]] = []
+    with progress.phase("Measure speed", total=_ROUNDS) as advance:
+        for _ in range(_ROUNDS):
+            rounds.append((measure_speed(first, capacity), measure_speed(second, capacity)))
+            advance(1)
+    ours, theirs = (_median(list(speeds)) for speeds in zip(*rounds, strict=True))
+    return as_measurements(ours, threads), as_measurements(theirs, threads)
+
+
+def _open(graph: Path, capacity: int, threads: int) -> GraphRunner:
+    try:
+        return GraphRunner(graph, capacity=capacity, threads=threads)
+    except NotMeasurableError as error:
+        raise ModelLoadError(f"The speed of {graph} cannot be measured: {error}.") from error
+
+
+def _median(speeds: list[Speed]) -> Speed:
+    return Speed(
+        prefill=statistics.median(speed.prefill for speed in speeds),
+        decode=statistics.median(speed.decode for speed in speeds),
+    )
+
+
+def _timed(runner: GraphRunner, tokens: NDArray[np.int64], past: int) -> float:
     started = time.perf_counter()
     runner.run(tokens, past, len(tokens) - 1)
     return time.perf_counter() - started
