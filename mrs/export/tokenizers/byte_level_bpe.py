@@ -22,6 +22,8 @@ def byte_level_bpe_json(
     types: Sequence[TokenType],
     merges: Sequence[str],
     rule: PreTokenizer,
+    *,
+    compose: bool = False,
 ) -> bytes:
     """The ``tokenizer.json`` of a vocabulary.
 
@@ -31,6 +33,7 @@ def byte_level_bpe_json(
             user-defined ones become added tokens that text can always contain.
         merges: ``left right`` pairs, the most urgent first.
         rule: how text is cut into words.
+        compose: letters and their accents are put together first (Unicode's NFC).
 
     Raises:
         CorruptCheckpointError: a merge is not made of two tokens that give a third, or a token
@@ -42,6 +45,7 @@ def byte_level_bpe_json(
     return tokenizer_json(
         tokens,
         types,
+        normalizer={"type": "NFC"} if compose else None,
         pre_tokenizer=_pre_tokenizer(rule, vocabulary),
         decoder=_byte_level(),
         model={
