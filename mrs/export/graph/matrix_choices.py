@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mrs.export.graph.block_matrix import BlockLayout, Offsets
+from mrs.export.graph.channel_matrix import ChannelLayout
 from mrs.export.graph.float32_matrix import Float32Layout
-from mrs.export.graph.row_source import RowSource
+from mrs.export.graph.row_source import Chunk, RowSource
 from mrs.export.graph.stored_matrix import StoredPart
 from mrs.export.quantization.block_types import BlockType, block_type
-from mrs.export.quantization.blocks import Bytes, QuantizedBlocks
+from mrs.export.quantization.blocks import QuantizedBlocks
 from mrs.export.quantization.dequantize import dequantize
+from mrs.export.quantization.importance import TensorImportance
+from mrs.export.quantization.int4_search import search_int4
 from mrs.export.quantization.offset_columns import BLOCK_SIZE, MOST_COPIES, copies_of_sums
 from mrs.export.quantization.rounding import round_to_int8
 
@@ -31,12 +34,14 @@ class Use:
         vocabulary: it is an embedding or an output head.
         weights: of the whole product that it is a part of.
         experts: it holds those of several experts, whose operator takes no offsets.
+        importance: how much an error in each column counts; see `quantization.importance`.
     """
 
     gathered: bool
     vocabulary: bool
     weights: int
     experts: bool = False
+    importance: TensorImportance | None = None
 
     @property
     def takes_columns(self) -> bool:
@@ -68,8 +73,8 @@ def q8(source: RowSource, use: Use) -> StoredPart:
         return _rounded(source, use)
     size = min(kind.block_size, _LARGEST_BLOCK)
 
-    def widen(rows: Bytes, dtype: str) -> QuantizedBlocks:
-        return kind.unpack(rows).split(size).widen(8)
+    def widen(chunk: Chunk) -> QuantizedBlocks:
+        return kind.unpack(chunk.stored).split(size).widen(8)
 
     return StoredPart(source, BlockLayout(8, size), widen, exact=True)
 
@@ -86,6 +91,43 @@ def auto(source: RowSource, use: Use) -> StoredPart:
     return q8(source, use)
 
 
+def q4(source: RowSource, use: Use) -> StoredPart:
+    """Blocks of 4 bits: codes of 4 bits or fewer as `auto`, everything else by a search.
+
+    Embedding and output head have 8 bits, and so has what is too small for offset columns. Where
+    columns are impossible, the blocks do without offsets.
+    """
+    kind = block_type(source.dtype)
+    if use.vocabulary or source.columns % BLOCK_SIZE:
+        return auto(source, use)
+    if kind is not None and kind.bits <= 4:
+        return auto(source, use)
+    narrow = copies_of_sums(source.columns // BLOCK_SIZE) > MOST_COPIES
+    if use.takes_columns and not narrow:
+        return _searched(source, use, Offsets.COLUMNS)
+    if use.experts or (narrow and use.weights >= SMALLEST_WITH_COLUMNS):
+        return _searched(source, use, Offsets.NONE)
+    return q8(source, use)
+
+
+def _searched(source: RowSource, use: Use, offsets: Offsets) -> StoredPart:
+    def encode(chunk: Chunk) -> QuantizedBlocks:
+        importance = None
+        if use.importance is not None:
+            importance = use.importance.of_rows(chunk.rows, source.rows)
+        values = dequantize(chunk.stored, chunk.dtype)
+        return search_int4(values, importance, offsets=offsets is not Offsets.NONE)
+
+    return StoredPart(source, BlockLayout(4, BLOCK_SIZE, offsets), encode, exact=False)
+
+
+def w8a8(source: RowSource, use: Use) -> StoredPart:
+    """int8 activations and weights with one scale for each row; the vocabulary as in `q8`."""
+    if use.vocabulary or use.experts:
+        return q8(source, use)
+    return StoredPart(source, ChannelLayout(), None, exact=False)
+
+
 def _takes_columns(source: RowSource, kind: BlockType) -> bool:
     wanted = (kind.bits, kind.block_size) == (4, BLOCK_SIZE)
     return wanted and copies_of_sums(source.columns // BLOCK_SIZE) <= MOST_COPIES
@@ -94,8 +136,8 @@ def _takes_columns(source: RowSource, kind: BlockType) -> bool:
 def _kept(source: RowSource, kind: BlockType, offsets: Offsets) -> StoredPart:
     size = min(kind.block_size, _LARGEST_BLOCK)
 
-    def unpack(rows: Bytes, dtype: str) -> QuantizedBlocks:
-        return kind.unpack(rows).split(size)
+    def unpack(chunk: Chunk) -> QuantizedBlocks:
+        return kind.unpack(chunk.stored).split(size)
 
     layout = BlockLayout(kind.bits, size, offsets)
     return StoredPart(source, layout, unpack, exact=offsets is not Offsets.COLUMNS)
@@ -106,10 +148,17 @@ def _rounded(source: RowSource, use: Use) -> StoredPart:
     if source.columns % BLOCK_SIZE:
         return fp32(source, use)
 
-    def encode(rows: Bytes, dtype: str) -> QuantizedBlocks:
-        return round_to_int8(dequantize(rows, dtype), BLOCK_SIZE)
+    def encode(chunk: Chunk) -> QuantizedBlocks:
+        return round_to_int8(dequantize(chunk.stored, chunk.dtype), BLOCK_SIZE)
 
     return StoredPart(source, BlockLayout(8, BLOCK_SIZE), encode, exact=False)
 
 
-CHOICES: Mapping[str, Choice] = {"auto": auto, "keep": keep, "fp32": fp32, "q8": q8}
+CHOICES: Mapping[str, Choice] = {
+    "auto": auto,
+    "keep": keep,
+    "fp32": fp32,
+    "q8": q8,
+    "q4": q4,
+    "w8a8": w8a8,
+}

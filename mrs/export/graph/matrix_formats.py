@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mrs.export.graph.block_matrix import BlockLayout
 from mrs.export.graph.builder import GraphBuilder
@@ -12,6 +12,7 @@ from mrs.export.graph.experts import Biases, StoredExperts, store_experts
 from mrs.export.graph.matrix_choices import CHOICES, Use, fp32
 from mrs.export.graph.row_source import RowSource
 from mrs.export.graph.stored_matrix import MatrixLayout, StoredMatrix, StoredPart
+from mrs.export.quantization.importance import TensorImportance
 from mrs.export.quantization.requested import QuantizationMap
 from mrs.model_repo.lock import TensorRecord
 
@@ -28,9 +29,11 @@ class MatrixFormats:
 
     Attributes:
         requested: the quantization of each tensor by its name.
+        importance: of the columns of each tensor by its name, where it is known.
     """
 
     requested: QuantizationMap
+    importance: Mapping[str, TensorImportance] = field(default_factory=dict)
 
     def store(
         self, builder: GraphBuilder, name: str, parts: Sequence[RowSource], *, gathered: bool
@@ -95,6 +98,7 @@ class MatrixFormats:
         return self._chosen(source, Use(gathered, gathered or source.name == _HEAD, weights))
 
     def _chosen(self, source: RowSource, use: Use) -> StoredPart:
+        use = replace(use, importance=self.importance.get(source.name))
         return CHOICES[self.requested.of(source.name)](source, use)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from mrs.errors import CorruptCheckpointError
 from mrs.export.checkpoints.checkpoint import Checkpoint
+from mrs.export.graph.ordered_map import ordered_map
 from mrs.export.quantization.dequantize import check_readable, dequantize
 
 # Work per chunk, in weights: bounds the float32 copy of a chunk to a few megabytes.
@@ -28,6 +28,21 @@ class Blocks(Protocol):
 
 
 AnyBlocks = TypeVar("AnyBlocks", bound=Blocks)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows as the checkpoint stores them.
+
+    Attributes:
+        stored: uint8 ``[rows, bytes_per_row]``.
+        dtype: their storage type.
+        rows: which rows of the graph's matrix they are.
+    """
+
+    stored: NDArray[np.uint8]
+    dtype: str
+    rows: range
 
 
 @dataclass(frozen=True)
@@ -53,18 +68,19 @@ class RowSource:
 
     def chunks(self) -> Iterator[NDArray[np.uint8]]:
         """Stored bytes, ``[some rows, bytes_per_row]`` at a time, in the graph's order."""
+        return map(self._read, self._steps())
+
+    def _steps(self) -> Iterator[range]:
         step = max(1, _CHUNK_WEIGHTS // self.columns)
         for start in range(0, self.rows, step):
-            stop = min(start + step, self.rows)
-            if self.order is None:
-                yield self.checkpoint.read_rows(self.name, start, stop)
-            else:
-                yield self._whole()[self.order[start:stop]]
+            yield range(start, min(start + step, self.rows))
 
-    def _whole(self) -> NDArray[np.uint8]:
-        """A view on all rows of the tensor, which may be more than those that are wanted."""
-        rows = math.prod(self.checkpoint.tensors[self.name].shape[:-1])
-        return self.checkpoint.read_rows(self.name, 0, rows)
+    def _read(self, rows: range) -> NDArray[np.uint8]:
+        if self.order is None:
+            return self.checkpoint.read_rows(self.name, rows.start, rows.stop)
+        wanted = self.order[rows.start : rows.stop]
+        first = int(wanted.min())
+        return self.checkpoint.read_rows(self.name, first, int(wanted.max()) + 1)[wanted - first]
 
     def float_chunks(self) -> Iterator[NDArray[np.float32]]:
         """Dequantized values, ``[some rows, columns]`` at a time, in the graph's order.
@@ -75,23 +91,21 @@ class RowSource:
         for chunk in self.chunks():
             yield _finite_values(chunk, self.dtype, self.name)
 
-    def block_chunks(
-        self, to_blocks: Callable[[NDArray[np.uint8], str], AnyBlocks]
-    ) -> Iterator[AnyBlocks]:
-        """Some rows at a time in a block format, in the graph's order.
-
-        Args:
-            to_blocks: takes stored bytes ``[rows, bytes_per_row]`` and their type.
+    def block_chunks(self, encode: Callable[[Chunk], AnyBlocks]) -> Iterator[AnyBlocks]:
+        """Some rows at a time in a block format, in the graph's order, encoded on all cores.
 
         Raises:
             CorruptCheckpointError: a value is NaN or infinite.
         """
-        for chunk in self.chunks():
+
+        def encoded(rows: range) -> AnyBlocks:
             with np.errstate(all="ignore"):
-                blocks = to_blocks(chunk, self.dtype)
+                blocks = encode(Chunk(self._read(rows), self.dtype, rows))
             if not blocks.is_finite():
                 raise _not_finite(self.name)
-            yield blocks
+            return blocks
+
+        return ordered_map(encoded, self._steps())
 
 
 def matrix(checkpoint: Checkpoint, name: str, shape: tuple[int, int]) -> RowSource:

@@ -9,12 +9,12 @@ from typing import Protocol
 import onnx_ir as ir
 
 from mrs.export.graph.builder import GraphBuilder
-from mrs.export.graph.row_source import RowSource
-from mrs.export.quantization.blocks import Bytes, QuantizedBlocks
+from mrs.export.graph.row_source import Chunk, RowSource
+from mrs.export.quantization.blocks import QuantizedBlocks
 from mrs.model_repo.lock import TensorRecord
 
-Encode = Callable[[Bytes, str], QuantizedBlocks]
-"""Stored rows, uint8 ``[rows, bytes_per_row]``, and their type, to blocks."""
+Encode = Callable[[Chunk], QuantizedBlocks]
+"""Stored rows to blocks."""
 
 
 class StoredMatrix(Protocol):

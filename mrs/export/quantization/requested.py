@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from mrs.errors import UsageError
 
-QUANTIZATIONS = ("auto", "keep", "fp32", "q8")
+QUANTIZATIONS = ("auto", "keep", "fp32", "q8", "q4", "w8a8")
 
 
 @dataclass(frozen=True)

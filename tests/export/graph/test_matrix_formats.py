@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -124,6 +125,50 @@ def test_products_of_several_runs_lie_side_by_side(tmp_path: Path) -> None:
 
 def keep_store(builder: GraphBuilder, name: str, sources: Sequence[RowSource]) -> Stored:
     return matrix_format("keep").store(builder, name, sources, gathered=False)
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F16", "Q5_1", "Q6_K", "Q8_0"])
+def test_q4_searches_for_blocks_with_offset_columns(dtype: str) -> None:
+    shape = (400, LARGE)
+    floats = {"F16": np.float16, "F32": np.float32}
+    tensor: TensorItem = (
+        np.zeros(shape, floats[dtype]) if dtype in floats else random_blocks(dtype, shape)
+    )
+    assert labels("q4", Part(tensor)) == ["int4-block32+offset-columns"]
+
+
+def test_q4_keeps_codes_of_four_bits() -> None:
+    parts = [Part(random_blocks(dtype, (400, LARGE))) for dtype in ("Q4_K", "Q4_0", "Q3_K")]
+    assert labels("q4", *parts) == ["int4-block32+offset-columns", "int4-block16"]
+
+
+def test_the_vocabulary_stays_at_8_bits_in_q4(tmp_path: Path) -> None:
+    assert stored_as(tmp_path, "q4", "F32", 512, gathered=True) == "int8-block32"
+    head = Part(np.zeros((400, LARGE), dtype=np.float32))
+    (source,) = row_sources([head])
+    source = dataclasses.replace(source, name="output.weight")
+    assert matrix_format("q4").choose(source, 10**9).layout.label == "int8-block32"
+
+
+def test_a_small_product_has_8_bits_in_q4() -> None:
+    """Its offset columns would cost more than they save."""
+    assert labels("q4", Part(np.zeros((390, LARGE), dtype=np.float32))) == ["int8-block32"]
+
+
+def test_a_narrow_matrix_does_without_offsets_in_q4() -> None:
+    assert labels("q4", Part(np.zeros((2000, 320), dtype=np.float32))) == ["int4-block32"]
+
+
+def test_w8a8_has_a_scale_for_each_channel() -> None:
+    assert labels("w8a8", Part(np.zeros((4, 48), dtype=np.float32))) == ["int8-channel"]
+
+
+def test_w8a8_has_blocks_for_the_vocabulary(tmp_path: Path) -> None:
+    assert stored_as(tmp_path, "w8a8", "F32", 512, gathered=True) == "int8-block32"
+
+
+def labels(quant: str, *parts: Part) -> list[str]:
+    return [layout.label for layout, _ in matrix_format(quant).runs(row_sources(parts))]
 
 
 def test_a_pattern_decides_for_its_tensors(tmp_path: Path) -> None:

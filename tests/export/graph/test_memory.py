@@ -45,6 +45,6 @@ def test_more_rows_need_hardly_more_memory(
     tmp_path: Path, store: Store, dtype: str, block_bytes: int, kept: float
 ) -> None:
     """Where a copy would need 4, 1 or 0.5 bytes for each weight more."""
-    small, large = 3072, 9216
+    small, large = 8192, 24576
     peaks = [peak_bytes(tmp_path, store, dtype, block_bytes, rows) for rows in (small, large)]
     assert peaks[1] - peaks[0] < kept * (large - small) * COLUMNS

@@ -20,7 +20,7 @@ def test_known_quantizations(name: str) -> None:
 def test_an_unknown_quantization_is_named_beside_the_known_ones(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_quantization(name)
-    assert caught.value.message.endswith("known are auto, keep, fp32, q8.")
+    assert caught.value.message.endswith("known are auto, keep, fp32, q8, q4, w8a8.")
     assert repr(name)[:40] in caught.value.message
     assert len(caught.value.message) < 140
 

@@ -1,0 +1,119 @@
+"""Matrices of int8 weights, multiplied with activations that are rounded row by row (W8A8).
+
+Each output channel has one scale, and so has each row of activations when it comes, whatever its
+neighbours are: a result does not depend on the batch. Integer products scale over many rows better
+than blocks do, and are less exact: one scale serves a whole row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from mrs.export.graph.builder import GraphBuilder, int64s
+from mrs.export.graph.stored_matrix import MatrixLayout, StoredPart, total_rows
+from mrs.export.quantization.steps import reciprocals
+
+_LARGEST = 127
+_ZERO = 128
+# Rows of the transposed matrix that are written at a time.
+_STEP = 256
+
+
+@dataclass(frozen=True)
+class ChannelLayout:
+    """int8 weights around zero with a scale for each row."""
+
+    label: str = "int8-channel"
+
+    def join(self, other: MatrixLayout) -> MatrixLayout | None:
+        """Rows of either part have scales of their own."""
+        return self if self == other else None
+
+    def store(self, builder: GraphBuilder, name: str, parts: Sequence[StoredPart]) -> ChannelMatrix:
+        """Write the parts as one matrix, transposed: the operator takes ``[columns, rows]``.
+
+        Its codes are in memory for that, a quarter of its float32 values.
+        """
+        rows, columns = total_rows(parts), parts[0].source.columns
+        codes = np.empty((rows, columns), dtype=np.int8)
+        scales = np.empty(rows, dtype=np.float32)
+        end = 0
+        for part in parts:
+            for values in part.source.float_chunks():
+                start, end = end, end + len(values)
+                scales[start:end] = _round_rows(values, codes[start:end])
+        stored = builder.weight_file.append(_transposed(codes), codes.nbytes)
+        shape = (columns, rows)
+        return ChannelMatrix(
+            codes=builder.stored(stored, f"{name}.codes", ir.DataType.INT8, shape),
+            scales=builder.weight(f"{name}.scales", scales),
+        )
+
+
+@dataclass(frozen=True)
+class ChannelMatrix:
+    """Codes, int8 ``[columns, rows]``, and the scale of each row."""
+
+    codes: ir.Value
+    scales: ir.Value
+
+    def multiply(self, builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
+        """``x @ matrix.T`` of activations and weights in int8."""
+        rounded, steps = _round_activations(builder, x)
+        one = builder.constant("one", np.array(1, dtype=np.float32))
+        zero = builder.constant("activation_zero", np.array(_ZERO, dtype=np.uint8))
+        inputs = [rounded, self.codes, one, self.scales, zero]
+        product = builder.contrib("MatMulIntegerToFloat", inputs, f"{name}.steps")
+        return builder.op("Mul", [product, steps], name)
+
+    def gather(self, builder: GraphBuilder, ids: ir.Value, name: str) -> ir.Value:
+        """Not offered: an embedding is stored in blocks.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("rows of a matrix with a scale for each channel cannot be looked up")
+
+
+def _round_rows(values: NDArray[np.float32], codes: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Round each row to int8, and return the scales."""
+    largest = np.abs(values).max(axis=1)
+    scales: NDArray[np.float32] = largest / np.float32(_LARGEST)
+    np.rint(values * reciprocals(scales)[:, None], out=codes, casting="unsafe")
+    return scales
+
+
+def _transposed(codes: NDArray[np.int8]) -> Iterator[NDArray[np.int8]]:
+    for start in range(0, codes.shape[1], _STEP):
+        yield np.ascontiguousarray(codes[:, start : start + _STEP].T)
+
+
+def _round_activations(builder: GraphBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """``x`` as uint8 around 128, and the step of each row; made once for each ``x``."""
+    name = f"{x.name}.int8"
+
+    def steps() -> ir.Value:
+        last = builder.constant("last_axis", int64s(-1))
+        magnitudes = builder.op("Abs", [x], f"{name}.magnitudes")
+        largest = builder.op("ReduceMax", [magnitudes, last], f"{name}.largest", {"keepdims": 1})
+        share = builder.constant("share_of_127", np.array(1 / _LARGEST, dtype=np.float32))
+        found = builder.op("Mul", [largest, share], f"{name}.found")
+        # A row of zeros, as padding has, is divided by something.
+        least = builder.constant("least_step", np.array(np.finfo(np.float32).tiny))
+        return builder.op("Max", [found, least], f"{name}.step")
+
+    step = builder.shared(("activation steps", x), steps)
+
+    def rounded() -> ir.Value:
+        counted = builder.op("Div", [x, step], f"{name}.counted")
+        whole = builder.op("Round", [counted], f"{name}.whole")
+        middle = builder.constant("float_activation_zero", np.array(_ZERO, dtype=np.float32))
+        above = builder.op("Add", [whole, middle], f"{name}.above")
+        return builder.op("Cast", [above], name, {"to": ir.DataType.UINT8.value})
+
+    return builder.shared(("rounded activations", x), rounded), step
