@@ -14,6 +14,7 @@ import typer
 
 from mrs import __version__
 from mrs.cli.compare import compare
+from mrs.cli.embed import embed
 from mrs.cli.entry import EXIT_INTERRUPTED
 from mrs.cli.export import export
 from mrs.cli.models import models_app
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.command("export")(export)
 app.command("serve")(serve)
 app.command("run")(run)
+app.command("embed")(embed)
 app.command("compare")(compare)
 app.add_typer(models_app, name="models")
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mrs.cli.console import format_size, plural, printable
-from mrs.model_repo.lock import ModelLock, ParityRecord
+from mrs.model_repo.lock import EmbeddingFacts, ModelLock, ParityRecord
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.measurements import read_measurements
 from mrs.model_repo.version import BrokenVersion, ModelVersion
@@ -30,6 +30,7 @@ def version_summary(version: ModelVersion) -> dict[str, Any]:
         "version": version.number,
         "path": str(version.path),
         "size": version.size,
+        "kind": lock.model.kind,
         "architecture": lock.model.architecture,
         "quantization": lock.inputs.options.get("quant"),
         "context_length": lock.model.context_length,
@@ -128,12 +129,27 @@ def _model_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     yield "context", f"{model.context_length} tokens"
     yield "vocabulary", f"{model.vocab_size} tokens"
     yield "layers", f"{model.num_layers} ({model.num_kv_heads} KV heads of {model.head_dim})"
+    if model.embedding is not None:
+        yield from _embedding_facts(model.embedding)
     yield "begin token", f"{begin}{' (added to prompts)' if model.add_bos else ''}"
-    yield "end tokens", ends
+    if model.embedding is None:
+        yield "end tokens", ends
     yield "size", format_size(version.size)
     yield "path", str(version.path)
     yield "input digest", version.lock.input_digest
     yield "artifact digest", artifact_digest(version.lock)
+
+
+def _embedding_facts(facts: EmbeddingFacts) -> Iterable[tuple[str, str]]:
+    length = ", of length 1" if facts.normalized else ""
+    yield "makes", f"vectors of {facts.size} dimensions{length}"
+    if facts.dimensions:
+        yield "can be cut to", ", ".join(map(str, facts.dimensions))
+    yield "pooling", facts.pooling
+    yield "longest text", f"{facts.max_length} tokens"
+    for name, prompt in sorted(facts.prompts.items()):
+        default = " (by default)" if name == facts.default_prompt else ""
+        yield f"prompt {name}{default}", prompt or "none"
 
 
 def quality_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:

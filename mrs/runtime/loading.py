@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ModelLoadError, UsageError
-from mrs.model_repo.verification import verify
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.admission import EngineModel
 from mrs.runtime.async_engine import AsyncEngine
@@ -17,11 +16,13 @@ from mrs.runtime.decoder import Decoder
 from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.engine import Engine
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
+from mrs.runtime.model_kind import require_generator
 from mrs.runtime.prompt_encoder import PromptEncoder
 from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.session_pool import SessionKey, SessionPool
 from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
+from mrs.runtime.version_files import check_files
 
 DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
 MOST_SEQS = 1024
@@ -70,7 +71,7 @@ def load_served(
         pool: where the session comes from.
 
     Raises:
-        UsageError: a value is outside what the model allows.
+        UsageError: a value is outside what the model allows, or it is an embedding model.
         CorruptVersionError: a file is missing, or not as long as the lock says.
         ModelLoadError: the artifact cannot be loaded or does not work.
         ChatTemplateError: the chat template does not compile.
@@ -111,13 +112,14 @@ class _Parts:
 def _read(
     version: ModelVersion, max_seqs: int, max_model_len: int | None, threads: int | None
 ) -> _Parts:
+    require_generator(version)
     context = version.lock.model.context_length
     _check_option("--max-seqs", max_seqs, 1, MOST_SEQS)
     if threads is not None:
         _check_option("--threads", threads, 1, MOST_THREADS)
     if max_model_len is not None:
         _check_option("--max-model-len", max_model_len, 2, context, "the model's context")
-    _check_files(version)
+    check_files(version)
     tokenizer = Tokenizer.from_file(version.tokenizer_path)
     return _Parts(
         max_seqs=max_seqs,
@@ -133,15 +135,6 @@ def _check_option(name: str, value: int, least: int, most: int, why: str = "") -
         raise UsageError(
             f"{name} is {value}; it must be between {least} and {most}{why and f' ({why})'}."
         )
-
-
-def _check_files(version: ModelVersion) -> None:
-    """Refuse a version that lacks files, or whose files have other sizes than its lock says."""
-    known = {file.path for file in version.lock.files}
-    report = verify(version, full=False)
-    # What else lies in the folder is not read, and does no harm.
-    problems = tuple(problem for problem in report.problems if problem.path in known)
-    replace(report, problems=problems).require_ok()
 
 
 def _prompt_encoder(version: ModelVersion, tokenizer: Tokenizer) -> PromptEncoder:
@@ -187,6 +180,7 @@ def _open(
         eos_token_ids=frozenset(facts.eos_token_ids),
         max_length=parts.max_length,
         new_detokenizer=lambda: Detokenizer(parts.tokenizer),
+        token_pieces=parts.tokenizer.visible_pieces,
     )
     return Engine(model, decoder, cache, Scheduler(config), publish)
 

@@ -50,6 +50,7 @@ def test_the_list_as_json_names_what_a_program_needs(mrs: Mrs, repository: Model
         "version": 1,
         "path": str(version.path),
         "size": 934,
+        "kind": "decoder",
         "architecture": "llama",
         "quantization": "q8",
         "context_length": 2048,

@@ -1,0 +1,207 @@
+"""Texts -> vectors, with an embedding model and in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrs.errors import EngineError, InvalidValueError
+from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
+from mrs.model_repo.version import ModelVersion
+from mrs.runtime.cpu import usable_cpus
+from mrs.runtime.model_kind import require_embedding
+from mrs.runtime.session_pool import SessionKey, SessionPool
+from mrs.runtime.tokenizer import Tokenizer
+from mrs.runtime.version_files import check_files
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+Vectors = NDArray[np.float32]
+
+# Tokens of a batch, padding included: more would not be faster, and attention needs memory in
+# proportion to the square of a row.
+_BATCH_TOKENS = 4096
+_POOL = SessionPool()
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """What became of some texts, in their order.
+
+    Attributes:
+        vectors: float32 ``[texts, size]``.
+        tokens: how many each text had, those around it included.
+    """
+
+    vectors: Vectors
+    tokens: tuple[int, ...]
+
+
+class Embedder:
+    """Makes vectors of texts.
+
+    Args:
+        session: on the embedding graph.
+        tokenizer: of the model.
+        model: facts of the model.
+        facts: those of an embedding model.
+    """
+
+    def __init__(
+        self,
+        session: InferenceSession,
+        tokenizer: Tokenizer,
+        model: ModelFacts,
+        facts: EmbeddingFacts,
+    ) -> None:
+        self._session = session
+        self._tokenizer = tokenizer
+        self._facts = facts
+        begin = model.bos_token_id if model.add_bos else None
+        self._before = [] if begin is None else [begin]
+        self._after = [] if facts.end_token_id is None else [facts.end_token_id]
+
+    @property
+    def facts(self) -> EmbeddingFacts:
+        """Of the model."""
+        return self._facts
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        purpose: str | None = None,
+        truncate: bool = False,
+        dimensions: int | None = None,
+    ) -> Embeddings:
+        """The vectors of texts. No text changes another's, however they are batched.
+
+        Args:
+            texts: any strings. What they say of special tokens is text.
+            purpose: which of the model's prompts comes first; None for its default, if it has one.
+            truncate: cut texts that are too long, instead of refusing them.
+            dimensions: keep so many of the first dimensions (matryoshka embeddings).
+
+        Raises:
+            InvalidValueError: a text is too long or has no token, the model has no such prompt or
+                fewer dimensions.
+            EngineError: ONNX Runtime fails.
+        """
+        size = self._checked_size(dimensions)
+        prompt = self._prompt(purpose)
+        ids = [
+            self._encode(prompt + text, index, truncate=truncate)
+            for index, text in enumerate(texts)
+        ]
+        vectors = np.empty((len(ids), self._facts.size), dtype=np.float32)
+        for batch in _batches([len(row) for row in ids]):
+            vectors[batch] = self._run([ids[index] for index in batch])
+        if size < self._facts.size:
+            vectors = _cut(vectors, size, normalize=self._facts.normalized)
+        return Embeddings(vectors, tuple(len(row) for row in ids))
+
+    def _checked_size(self, dimensions: int | None) -> int:
+        if dimensions is None:
+            return self._facts.size
+        if not 1 <= dimensions <= self._facts.size:
+            raise InvalidValueError(
+                f"{dimensions} dimensions are asked for; the model has {self._facts.size}.",
+                param="dimensions",
+            )
+        return dimensions
+
+    def _prompt(self, purpose: str | None) -> str:
+        name = self._facts.default_prompt if purpose is None else purpose
+        if name is None:
+            return ""
+        if name not in self._facts.prompts:
+            known = ", ".join(sorted(self._facts.prompts)) or "none"
+            raise InvalidValueError(
+                f"The model has no prompt {name!r:.80}; it has: {known}.", param="prompt"
+            )
+        return self._facts.prompts[name]
+
+    def _encode(self, text: str, index: int, *, truncate: bool) -> list[int]:
+        text = text.lower() if self._facts.lowercase else text
+        ids = self._tokenizer.encode(text, parse_special=False)
+        room = self._facts.max_length - len(self._before) - len(self._after)
+        if len(ids) > room and not truncate:
+            raise InvalidValueError(
+                f"Text {index + 1} has {len(ids)} tokens; the model takes {room}.",
+                hint="Shorten or split it, or have it truncated.",
+            )
+        row = self._before + ids[:room] + self._after
+        if not row:
+            raise InvalidValueError(f"Text {index + 1} has no tokens.")
+        return row
+
+    def _run(self, rows: list[list[int]]) -> Vectors:
+        lengths = np.array([len(row) for row in rows], dtype=np.int32)
+        ids = np.full((len(rows), int(lengths.max())), self._facts.pad_token_id, dtype=np.int64)
+        for index, row in enumerate(rows):
+            ids[index, : len(row)] = row
+        feeds: dict[str, Any] = {"input_ids": ids, "sequence_lengths": lengths}
+        try:
+            vectors: Vectors = self._session.run(["embeddings"], feeds)[0]
+        except Exception as error:  # ONNX Runtime raises many unrelated types
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise EngineError(f"ONNX Runtime failed: {reason:.300}") from error
+        return vectors
+
+
+@contextmanager
+def open_embedder(
+    version: ModelVersion, *, threads: int | None = None, pool: SessionPool = _POOL
+) -> Iterator[Embedder]:
+    """Load an embedding model for as long as the context lasts.
+
+    Args:
+        version: what to load.
+        threads: threads per operator; None means the processors that this process may use.
+        pool: where the session comes from.
+
+    Raises:
+        UsageError: the model generates text.
+        CorruptVersionError: a file is missing, or not as long as the lock says.
+        ModelLoadError: the artifact cannot be loaded.
+        RuntimeUnavailableError: ONNX Runtime is missing or too old.
+    """
+    facts = require_embedding(version)
+    check_files(version)
+    tokenizer = Tokenizer.from_file(version.tokenizer_path)
+    key = SessionKey(version.graph_path, usable_cpus() if threads is None else threads)
+    with pool.session(key) as session:
+        yield Embedder(session, tokenizer, version.lock.model, facts)
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Indices of rows that are run together: neighbours in length, so that few are padded."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
+        if batch and lengths[index] * (len(batch) + 1) > _BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _cut(vectors: Vectors, size: int, *, normalize: bool) -> Vectors:
+    cut = vectors[:, :size]
+    if not normalize:
+        return np.ascontiguousarray(cut)
+    lengths = np.linalg.norm(cut, axis=1, keepdims=True)
+    return (cut / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def cosine_similarities(vectors: Vectors) -> Vectors:
+    """How near vectors are to each other, ``[texts, texts]``: 1 for the same direction."""
+    unit = _cut(vectors, vectors.shape[1], normalize=True)
+    similarities: Vectors = unit @ unit.T
+    return similarities
