@@ -33,7 +33,10 @@ def reference(case: TinyModel, folder: Path) -> Reference:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     save_file(case.weights(shapes), stored, metadata={"format": "pt"})
     loaded: Any = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float64, attn_implementation="eager"
+        folder,
+        dtype=torch.float64,
+        attn_implementation="eager",
+        experts_implementation="eager",
     ).eval()
     with torch.no_grad():
         logits = loaded(torch.tensor([case.prompt()])).logits[0]

@@ -138,8 +138,10 @@ class _Translation:
 
     def _windows(self) -> None:
         config, found = self._config, self._found
+        if config.flag("use_sliding_window", True) is False:
+            return
         window = config.optional_size("sliding_window")
-        if window is None or config.flag("use_sliding_window", True) is False:
+        if window is None:
             return
         found["attention.sliding_window"] = window
         kinds = config.optional_texts("layer_types")

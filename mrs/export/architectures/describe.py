@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
+from mrs.export.architectures.experts import moe_spec
 from mrs.export.architectures.family import Family, HuggingFaceForm
 from mrs.export.architectures.metadata import ArchitectureMetadata
 from mrs.export.architectures.promised_tensors import check_promised_tensors
 from mrs.export.architectures.rope_scaling import UNUSED_FACTORS, rope_scaling
 from mrs.export.architectures.spec import (
-    LARGEST_CONTEXT,
     Activation,
     AttentionSpec,
     DecoderSpec,
     LayerSpec,
     MlpSpec,
+    MoeSpec,
     NormKind,
     NormSpec,
     RopeLayout,
@@ -62,17 +63,19 @@ class _Description:
                 hint="Export a model that generates text.",
             )
         check_promised_tensors(family, self._checkpoint, metadata, self._num_layers)
-        logit_scale = metadata.optional_number("logit_scale") or 1.0
+        # A model without the factor that its family divides by is another one.
+        needed = None if family.divides_logits else 1.0
+        logit_scale = metadata.number("logit_scale", needed)
         root = float(self._hidden**0.5) if family.scale_embeddings else 1.0
         return DecoderSpec(
             architecture=family.name,
             hidden_size=self._hidden,
             vocab_size=_vocab_size(self._checkpoint),
-            context_length=metadata.size("context_length", largest=LARGEST_CONTEXT),
+            context_length=metadata.size("context_length"),
             norm=self._norm(),
             layers=tuple(self._layer(index) for index in range(self._num_layers)),
             tied_embeddings="output.weight" not in self._checkpoint.tensors,
-            learned_positions=family.learned_positions,
+            learned_positions=self._learned_positions(),
             embedding_scale=metadata.optional_number("embedding_scale") or root,
             residual_scale=metadata.optional_number("residual_scale") or 1.0,
             logit_scale=1.0 / logit_scale if family.divides_logits else logit_scale,
@@ -85,7 +88,25 @@ class _Description:
 
     def _needless(self) -> tuple[str, ...]:
         drafting = range(self._num_layers, self._num_layers + self._drafting)
-        return (*UNUSED_FACTORS, *(f"blk.{layer}.*" for layer in drafting))
+        factors = [name for name in UNUSED_FACTORS if name in self._checkpoint.tensors]
+        return (*factors, *(f"blk.{layer}.*" for layer in drafting))
+
+    def _learned_positions(self) -> int:
+        table = self._checkpoint.tensors.get("position_embd.weight")
+        if not self._family.learned_positions:
+            return 0
+        if table is None or len(table.shape) != 2:
+            raise CorruptCheckpointError(
+                "The checkpoint lacks the matrix position_embd.weight.",
+                hint="Convert the model again with a current converter.",
+            )
+        if table.shape[0] < (context := self._metadata.size("context_length")):
+            raise CorruptCheckpointError(
+                f"The tensor 'position_embd.weight' has {table.shape[0]} rows; its metadata says "
+                f"{context}.",
+                hint="Download the model again, or convert it with a current converter.",
+            )
+        return table.shape[0]
 
     def _norm(self) -> NormSpec:
         family = self._family
@@ -107,7 +128,7 @@ class _Description:
         shared = two_norms or (parallel and family.shared_norm)
         return LayerSpec(
             attention=self._attention(index),
-            mlp=self._mlp(),
+            mlp=self._mlp(index),
             parallel=parallel,
             # With two norms, llama.cpp's first is that of Falcon's MLP.
             attention_norm="attn_norm_2" if two_norms else "attn_norm",
@@ -116,14 +137,11 @@ class _Description:
             post_norm=self._family.post_norm,
         )
 
-    def _mlp(self) -> MlpSpec:
+    def _mlp(self, index: int) -> MlpSpec | MoeSpec:
         family, metadata = self._family, self._metadata
-        if experts := metadata.optional_size("expert_count"):
-            raise UnsupportedArchitectureError(
-                f"This {family.name} checkpoint has {experts} experts; mixtures of experts are "
-                "not supported.",
-                hint="Export a dense model.",
-            )
+        experts = moe_spec(family, self._checkpoint, metadata, index, self._num_layers)
+        if experts is not None:
+            return experts
         return MlpSpec(
             width=metadata.size("feed_forward_length", self._inner_width()),
             activation=self._activation(),
@@ -156,22 +174,21 @@ class _Description:
                 hint="Convert the model again with a current converter.",
             )
         head_dim = metadata.size("attention.key_length", max(1, self._hidden // heads))
-        window = self._window(index)
-        rope = self._rope(index, head_dim, window)
-        multiple = 8 if rope is None else 16
+        multiple = 8 if self._family.learned_positions else 16
         if head_dim % multiple:
             raise UnsupportedArchitectureError(
                 f"The head size is {head_dim}; ONNX Runtime's attention needs a multiple of "
                 f"{multiple}.",
                 hint="Export a model with another head size.",
             )
+        window = self._window(index)
         wide = self._num_layers in self._family.wide_scale_layers
         natural = (self._hidden / heads if wide else head_dim) ** -0.5
         return AttentionSpec(
             num_heads=heads,
             num_kv_heads=kv_heads,
             head_dim=head_dim,
-            rope=rope,
+            rope=self._rope(index, head_dim, window),
             scale=metadata.optional_number("attention.scale") or natural,
             softcap=metadata.optional_number("attn_logit_softcapping") or 0.0,
             window=window,
@@ -198,7 +215,7 @@ class _Description:
 
     def _rope(self, index: int, head_dim: int, window: int | None) -> RopeSpec | None:
         family, metadata = self._family, self._metadata
-        if family.learned_positions or (family.rope_in_windows_only and window is None):
+        if family.learned_positions or (window is None and self._only_windows_rotate()):
             return None
         rotates = metadata.flags("rope.layers", self._num_layers)
         if rotates is not None and not rotates[index]:
@@ -214,10 +231,15 @@ class _Description:
             )
         base = metadata.number("rope.freq_base", 10000.0)
         window_base = metadata.optional_number("rope.freq_base_swa") or family.window_rope_base
-        if window is not None and window_base is not None:
-            return RopeSpec(window_base, dims, self._layout())
+        if window is not None and (window_base is not None or family.plain_windows):
+            return RopeSpec(window_base or base, dims, self._layout())
         scaling = rope_scaling(self._checkpoint, metadata, dims)
         return RopeSpec(base, dims, self._layout(), scaling)
+
+    def _only_windows_rotate(self) -> bool:
+        has_windows = self._metadata.optional_size("attention.sliding_window") is not None
+        everywhere = self._family.rotates_without_windows and not has_windows
+        return self._family.rope_in_windows_only and not everywhere
 
     def _layout(self) -> RopeLayout:
         return self._family.gguf_layout if self._form is None else self._form.layout

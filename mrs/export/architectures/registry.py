@@ -9,15 +9,22 @@ from mrs.export.architectures.bert import BERT, ROBERTA
 from mrs.export.architectures.cohere import COHERE2, COMMAND_R
 from mrs.export.architectures.describe import describe_decoder
 from mrs.export.architectures.encoder_family import EncoderFamily
+from mrs.export.architectures.exaone import EXAONE4
 from mrs.export.architectures.falcon import FALCON
 from mrs.export.architectures.family import Family
 from mrs.export.architectures.gemma import GEMMA, GEMMA2, GEMMA3
 from mrs.export.architectures.glm import CHATGLM, GLM4
 from mrs.export.architectures.gpt2 import GPT2
 from mrs.export.architectures.gpt_neox import GPT_NEOX
+from mrs.export.architectures.granite import GRANITE
 from mrs.export.architectures.llama import LLAMA
+from mrs.export.architectures.olmo import OLMO2, OLMO3
+from mrs.export.architectures.mixtral import MIXTRAL
 from mrs.export.architectures.phi import PHI2, PHI3
 from mrs.export.architectures.qwen import QWEN2, QWEN3
+from mrs.export.architectures.seed_oss import SEED_OSS
+from mrs.export.architectures.smollm3 import SMOLLM3
+from mrs.export.architectures.qwen_moe import QWEN2MOE, QWEN3MOE
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.architectures.stablelm import STABLELM
 from mrs.export.architectures.starcoder import STARCODER2
@@ -25,8 +32,11 @@ from mrs.export.checkpoints.checkpoint import Checkpoint
 
 FAMILIES: tuple[Family, ...] = (
     LLAMA,
+    MIXTRAL,
     QWEN2,
     QWEN3,
+    QWEN2MOE,
+    QWEN3MOE,
     GEMMA,
     GEMMA2,
     GEMMA3,
@@ -41,9 +51,16 @@ FAMILIES: tuple[Family, ...] = (
     GPT2,
     GPT_NEOX,
     FALCON,
+    SMOLLM3,
+    OLMO2,
+    OLMO3,
+    GRANITE,
+    EXAONE4,
+    SEED_OSS,
 )
 
-ARCHITECTURES: Mapping[str, Family] = {family.name: family for family in FAMILIES}
+# Where GGUF has one name for several families of transformers, the first reads its files.
+ARCHITECTURES: Mapping[str, Family] = {family.name: family for family in reversed(FAMILIES)}
 
 MODEL_TYPES: Mapping[str, Family] = {
     model_type: family

@@ -102,8 +102,7 @@ class YarnScaling:
 
 @dataclass(frozen=True)
 class FactorsScaling:
-    """Each pair's frequency is divided by its own number (LongRoPE, arXiv:2402.13753; Llama 3.1
-    as GGUF stores it).
+    """Each pair's frequency is divided by its own number (Llama 3.1 as GGUF stores it).
 
     Attributes:
         tensor: the checkpoint tensor that holds them, or None where ``values`` does.
@@ -116,7 +115,31 @@ class FactorsScaling:
     attention_factor: float = 1.0
 
 
-RopeScaling = LinearScaling | DynamicScaling | Llama3Scaling | YarnScaling | FactorsScaling
+@dataclass(frozen=True)
+class LongRopeScaling:
+    """Two sets of factors (LongRoPE, arXiv:2402.13753), of which the context decides.
+
+    transformers changes the factors, and with them all keys, when a sequence outgrows the original
+    context. A cache that lives on needs one set, as in llama.cpp: that of the whole context.
+
+    Attributes:
+        short: for a context of at most the original length.
+        long: for a longer one.
+        original_context: positions that the model was first trained for.
+    """
+
+    short: FactorsScaling
+    long: FactorsScaling
+    original_context: int
+
+    def at(self, context: int) -> FactorsScaling:
+        """The factors for an artifact with so many positions."""
+        return self.long if context > self.original_context else self.short
+
+
+RopeScaling = (
+    LinearScaling | DynamicScaling | Llama3Scaling | YarnScaling | FactorsScaling | LongRopeScaling
+)
 
 
 @dataclass(frozen=True)
@@ -321,7 +344,8 @@ class DecoderSpec:
         norm: every norm of the model.
         layers: the blocks, in order.
         tied_embeddings: the output head is the embedding.
-        learned_positions: a table of position embeddings is added to the tokens' (GPT-2).
+        learned_positions: rows of the table of position embeddings that are added to the tokens'
+            (GPT-2); 0 where there is none.
         embedding_scale: multiplies embeddings.
         residual_scale: multiplies what a block adds to the residual stream.
         logit_scale: multiplies logits.
@@ -336,7 +360,7 @@ class DecoderSpec:
     norm: NormSpec
     layers: tuple[LayerSpec, ...]
     tied_embeddings: bool
-    learned_positions: bool = False
+    learned_positions: int = 0
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
     logit_scale: float = 1.0

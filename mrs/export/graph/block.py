@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mrs.export.architectures.spec import AttentionSpec, DecoderSpec, LayerSpec, MlpSpec
+from mrs.export.architectures.spec import AttentionSpec, DecoderSpec, LayerSpec, MoeSpec
 from mrs.export.graph.attention import AttentionInputs, LayerCache, attention
 from mrs.export.graph.mlp import mlp
+from mrs.export.graph.moe import mixture
 from mrs.export.graph.norm import add_norm, norm
 from mrs.export.graph.weights import Weights
 
@@ -97,7 +98,8 @@ class Block:
 
     def _mlp(self, x: ir.Value) -> ir.Value:
         spec = self._layer.mlp
-        assert isinstance(spec, MlpSpec)
+        if isinstance(spec, MoeSpec):
+            return mixture(self._weights, spec, self._model.hidden_size, self._name, x)
         return mlp(self._weights, spec, self._model.hidden_size, self._name, x)
 
     def _after(self, x: ir.Value, which: str) -> ir.Value:
