@@ -10,10 +10,11 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
+from mrs.export.architectures.context_length import at_context
 from mrs.export.architectures.huggingface import open_huggingface
 from mrs.export.architectures.registry import decoder_spec
 from mrs.export.architectures.spec import DecoderSpec
-from mrs.export.checkpoints.checkpoint import Checkpoint, MetadataValue
+from mrs.export.checkpoints.checkpoint import Checkpoint
 from mrs.export.checkpoints.gguf_reader import open_gguf
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.decoder import build_decoder
@@ -39,8 +40,9 @@ class Sizes:
     vocab_size: int
 
 
-def build(checkpoint: Checkpoint, folder: Path) -> DirectDecoder:
-    spec = decoder_spec(checkpoint)
+def build(checkpoint: Checkpoint, folder: Path, context: int | None = None) -> DirectDecoder:
+    spec = at_context(decoder_spec(checkpoint), context)
+    assert isinstance(spec, DecoderSpec)
     with WeightFile(folder / "model.onnx.data") as weight_file:
         weights = Weights(checkpoint, matrix_format("fp32"), GraphBuilder(weight_file))
         model = build_decoder(spec, weights)
@@ -55,13 +57,13 @@ def _sizes(spec: DecoderSpec) -> Sizes:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_folder_gives_the_logits_of_transformers(case: TinyModel, tmp_path: Path) -> None:
     checkpoint = open_huggingface(case.write(tmp_path))
-    compare(case, build(with_context(checkpoint, case), tmp_path))
+    compare(case, build(checkpoint, tmp_path, case.context))
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.gguf], ids=lambda case: case.name)
 def test_a_gguf_file_gives_the_logits_of_transformers(case: TinyModel, tmp_path: Path) -> None:
     checkpoint = open_gguf(write_gguf_form(case, tmp_path))
-    compare(case, build(checkpoint, tmp_path))
+    compare(case, build(checkpoint, tmp_path, case.context))
 
 
 def compare(case: TinyModel, decoder: DirectDecoder) -> None:
@@ -76,12 +78,3 @@ def compare(case: TinyModel, decoder: DirectDecoder) -> None:
 
 def largest_difference(found: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
     return float(np.abs(found - expected).max())
-
-
-def with_context(checkpoint: Checkpoint, case: TinyModel) -> Checkpoint:
-    if case.context is None:
-        return checkpoint
-    key = f"{checkpoint.architecture}.context_length"
-    changed: dict[str, MetadataValue] = {**checkpoint.metadata, key: case.context}
-    checkpoint._metadata = changed  # type: ignore[attr-defined]
-    return checkpoint

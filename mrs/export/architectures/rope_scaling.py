@@ -12,11 +12,11 @@ import math
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
 from mrs.export.architectures.metadata import ArchitectureMetadata
 from mrs.export.architectures.spec import (
-    LARGEST_CONTEXT,
     DynamicScaling,
     FactorsScaling,
     LinearScaling,
     Llama3Scaling,
+    LongRopeScaling,
     RopeScaling,
     YarnScaling,
 )
@@ -76,7 +76,7 @@ def _yarn(metadata: ArchitectureMetadata) -> YarnScaling:
     original = _original_context(metadata)
     factor = metadata.optional_number("rope.scaling.factor")
     if factor is None:
-        factor = metadata.size("context_length", largest=LARGEST_CONTEXT) / original
+        factor = metadata.size("context_length") / original
     attention = metadata.optional_number("rope.scaling.amplitude")
     if attention is None:
         # llama.cpp's factor multiplies what the paper recommends.
@@ -92,33 +92,33 @@ def _yarn(metadata: ArchitectureMetadata) -> YarnScaling:
     )
 
 
-def _longrope(checkpoint: Checkpoint, metadata: ArchitectureMetadata, dims: int) -> FactorsScaling:
-    """The factors for the artifact's whole context: the long ones beyond the original context.
-
-    transformers changes the factors, and with them all keys, when a sequence outgrows the original
-    context. A cache that lives on needs one set, as in llama.cpp: the context decides.
-    """
-    context = metadata.size("context_length", largest=LARGEST_CONTEXT)
+def _longrope(checkpoint: Checkpoint, metadata: ArchitectureMetadata, dims: int) -> RopeScaling:
     original = _original_context(metadata)
-    long = context > original
     attention = metadata.optional_number("rope.scaling.amplitude")
     attention = attention or metadata.optional_number("rope.scaling.attn_factor")
     if attention is None:
-        ratio = context / original
+        ratio = metadata.size("context_length") / original
         attention = math.sqrt(1 + math.log(ratio) / math.log(original)) if ratio > 1 else 1.0
-    tensor = _LONG_FACTORS if long else _SHORT_FACTORS
-    if tensor in checkpoint.tensors:
-        return FactorsScaling(tensor=tensor, attention_factor=attention)
-    key = "rope.scaling.long_factors" if long else "rope.scaling.short_factors"
-    values = metadata.numbers(key)
-    if len(values) != dims // 2:
-        raise CorruptCheckpointError(
-            f"The rotary embedding has {dims // 2} pairs, but {key} holds {len(values)} numbers.",
-            hint="Download the model again.",
-        )
-    return FactorsScaling(values=values, attention_factor=attention)
+
+    def factors(tensor: str, key: str) -> FactorsScaling:
+        if tensor in checkpoint.tensors:
+            return FactorsScaling(tensor=tensor, attention_factor=attention)
+        values = metadata.numbers(key)
+        if len(values) != dims // 2:
+            raise CorruptCheckpointError(
+                f"The rotary embedding has {dims // 2} pairs, but {key} holds {len(values)} "
+                "numbers.",
+                hint="Download the model again.",
+            )
+        return FactorsScaling(values=values, attention_factor=attention)
+
+    return LongRopeScaling(
+        short=factors(_SHORT_FACTORS, "rope.scaling.short_factors"),
+        long=factors(_LONG_FACTORS, "rope.scaling.long_factors"),
+        original_context=original,
+    )
 
 
 def _original_context(metadata: ArchitectureMetadata) -> int:
     key = "rope.scaling.original_context_length"
-    return metadata.optional_size(key) or metadata.size("context_length", largest=LARGEST_CONTEXT)
+    return metadata.optional_size(key) or metadata.size("context_length")

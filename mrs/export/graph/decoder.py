@@ -69,12 +69,13 @@ class _DecoderGraph:
         hidden = embedding.gather(self._builder, ids, "embedding")
         hidden = self._scaled(hidden, self._spec.embedding_scale, "embedding")
         if self._spec.learned_positions:
-            shape = (self._spec.context_length, self._spec.hidden_size)
+            context = self._spec.context_length
+            shape = (self._spec.learned_positions, self._spec.hidden_size)
             table = self._weights.table("position_embd.weight", shape)
             positions = position_ids(
-                self._builder, ids, shared.query_seqlens, shared.seqlens_k, shape[0]
+                self._builder, ids, shared.query_seqlens, shared.seqlens_k, context
             )
-            stored = self._builder.weight("position_embedding.weight", table)
+            stored = self._builder.weight("position_embedding.weight", table[:context])
             places = self._builder.op("Gather", [stored, positions], "position_embedding")
             hidden = self._builder.op("Add", [hidden, places], "embedding.placed")
         return hidden

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from mrs.errors import CorruptCheckpointError
-from mrs.export.architectures.spec import DecoderSpec, FactorsScaling, RopeSpec
+from mrs.export.architectures.spec import DecoderSpec, FactorsScaling, LongRopeScaling, RopeSpec
 from mrs.export.graph.builder import GraphBuilder, int64s
 from mrs.export.graph.rope import (
     Wave,
@@ -62,6 +64,8 @@ def position_ids(
 
 
 def _tables(weights: Weights, rope: RopeSpec, context: int, name: str) -> RopeTables:
+    if isinstance(rope.scaling, LongRopeScaling):
+        rope = replace(rope, scaling=rope.scaling.at(context))
     frequencies = rope_frequencies(rope, context, _factors(weights, rope))
     amplitude = np.full(len(frequencies), rope_amplitude(rope))
     still = (rotated_with_padding(rope.dims) - rope.dims) // 2

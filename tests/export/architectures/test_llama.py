@@ -166,14 +166,6 @@ def test_a_size_must_be_above_zero_and_not_huge(key: str, value: int) -> None:
         spec({key: value})
 
 
-def test_a_context_whose_rotary_tables_would_fill_disks_is_refused() -> None:
-    assert spec({"context_length": 1 << 22}).context_length == 4194304
-    with pytest.raises(
-        CorruptCheckpointError, match=r"context_length is 4194305; .* 1 and 4194304"
-    ):
-        spec({"context_length": (1 << 22) + 1})
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 1e-40, 1e40, 10**40])
 @pytest.mark.parametrize("key", NUMBERS)
 def test_a_number_must_be_positive_and_of_usual_size(key: str, value: float) -> None:
@@ -255,7 +247,7 @@ def test_more_heads_than_width_leave_no_head_size() -> None:
         spec({"attention.head_count": 128, "attention.head_count_kv": 128})
 
 
-@pytest.mark.parametrize(("rotated", "head_dim"), [(16, 8), (24, 24), (32, 16)])
+@pytest.mark.parametrize(("rotated", "head_dim"), [(18, 16), (15, 16), (32, 16)])
 def test_rotary_sizes_that_onnx_runtime_cannot_do_are_refused(rotated: int, head_dim: int) -> None:
     with pytest.raises(UnsupportedArchitectureError, match=f"{rotated} of {head_dim} dimensions"):
         spec({"rope.dimension_count": rotated, "attention.key_length": head_dim})

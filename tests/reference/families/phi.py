@@ -31,7 +31,7 @@ CASES = (
     TinyModel("phi3-12-4", "phi3", {**heads(12, 4), "tie_word_embeddings": True}),
     TinyModel("phi3-window", "phi3", {"sliding_window": 12}),
     TinyModel("phi3-long", "phi3", _LONG, tokens=60),
-    TinyModel("phi3-short", "phi3", _LONG, tokens=30, context=32, gguf=False),
+    TinyModel("phi3-short", "phi3", _LONG, tokens=30, context=32),
     TinyModel(
         "phi4",
         "phi3",
