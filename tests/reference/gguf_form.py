@@ -15,7 +15,7 @@ from mrs.export.architectures.huggingface import HuggingFaceCheckpoint, open_hug
 from mrs.export.architectures.registry import family_of
 from mrs.export.architectures.spec import RopeLayout
 from tests.export.gguf_files import write_gguf
-from tests.reference.tiny_model import TinyModel
+from tests.reference.tiny_model import VOCABULARY, TinyModel
 
 Array = NDArray[np.float32]
 
@@ -31,6 +31,10 @@ _UNWRITTEN = {
     "gemma2": ("attention.scale",),
     "gemma3": ("attention.scale", "rope.freq_base_swa"),
 }
+# Families whose windows llama.cpp reads, instead of knowing them.
+_WRITES_WINDOWS = ("olmo2", "olmo3", "exaone4")
+# What GGUF calls families that it does not tell apart.
+_GGUF_NAMES = {"olmo3": "olmo2"}
 
 
 def write_gguf_form(model: TinyModel, folder: Path) -> Path:
@@ -48,12 +52,20 @@ def write_gguf_form(model: TinyModel, folder: Path) -> Path:
 def _metadata(checkpoint: HuggingFaceCheckpoint) -> dict[str, Any]:
     name = checkpoint.architecture
     ours = {f"{name}.{key}" for key in (*_OURS, *_UNWRITTEN.get(name, ()))}
+    if name in _WRITES_WINDOWS:
+        ours.discard(f"{name}.attention.sliding_window_pattern")
     kept = {
         key: value
         for key, value in checkpoint.metadata.items()
         if key not in ours and not key.startswith(f"{name}.stated.")
     }
-    return {"general.architecture": name, "tokenizer.ggml.model": "no_vocab", **kept}
+    theirs = _GGUF_NAMES.get(name, name)
+    renamed = {theirs + key.removeprefix(name): value for key, value in kept.items()}
+    # llama.cpp asks for the size of a vocabulary that is not there.
+    if (size := renamed.get(f"{theirs}.attention.key_length")) is not None:
+        renamed.setdefault(f"{theirs}.attention.value_length", size)
+    vocabulary = {"tokenizer.ggml.model": "no_vocab", f"{theirs}.vocab_size": VOCABULARY}
+    return {"general.architecture": theirs, **vocabulary, **renamed}
 
 
 def _as_stored(checkpoint: HuggingFaceCheckpoint, name: str) -> Array:

@@ -1,0 +1,21 @@
+"""Seed-OSS: a Llama whose queries, keys and values have biases."""
+
+from __future__ import annotations
+
+from mrs.export.architectures.family import Family, HuggingFaceForm
+
+SEED_OSS = Family(
+    name="seed_oss",
+    title="Seed-OSS",
+    # It is the MLP's input norm in spite of its name.
+    gguf_tensors={"post_attention_norm": "ffn_norm"},
+    huggingface=HuggingFaceForm(
+        model_types=("seed_oss",),
+        defaults={
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "max_position_embeddings": 524_288,
+            "rms_norm_eps": 1e-6,
+        },
+    ),
+)
