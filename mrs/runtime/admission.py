@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mrs.errors import ContextLengthExceededError, InvalidValueError
 from mrs.runtime.detokenizer import Detokenizer
-from mrs.runtime.generation import GenerationRequest, SamplingParams
+from mrs.runtime.generation import GenerationRequest
+from mrs.runtime.sampling.bounds import check_sampling, out_of_range
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,14 @@ class EngineModel:
         eos_token_ids: ids that end an answer.
         max_length: most tokens of prompt and answer together.
         new_detokenizer: makes a fresh detokenizer.
+        token_pieces: bytes of each token; what is not there has none.
     """
 
     vocab_size: int
     eos_token_ids: frozenset[int]
     max_length: int
     new_detokenizer: Callable[[], Detokenizer]
+    token_pieces: Sequence[bytes] = ()
 
 
 def check_request(request: GenerationRequest, model: EngineModel) -> None:
@@ -44,7 +46,9 @@ def check_request(request: GenerationRequest, model: EngineModel) -> None:
             f"The prompt holds a token id outside 0..{model.vocab_size - 1}.",
             hint="Encode the text with the model's own tokenizer.",
         )
-    _check_numbers(request.n, request.sampling)
+    if request.n < 1:
+        raise out_of_range("n", request.n, "at least 1")
+    check_sampling(request.sampling, model.vocab_size)
     wanted = request.sampling.max_tokens or 1
     if len(prompt) + wanted > model.max_length:
         raise ContextLengthExceededError(
@@ -52,18 +56,3 @@ def check_request(request: GenerationRequest, model: EngineModel) -> None:
             f"{len(prompt) + wanted}: {len(prompt)} in the prompt and {wanted} in the answer.",
             hint="Shorten the messages or lower max_tokens.",
         )
-
-
-def _check_numbers(n: int, sampling: SamplingParams) -> None:
-    if n < 1:
-        raise _out_of_range("n", n, "at least 1")
-    if sampling.max_tokens is not None and sampling.max_tokens < 1:
-        raise _out_of_range("max_tokens", sampling.max_tokens, "at least 1")
-    if not (math.isfinite(sampling.temperature) and sampling.temperature >= 0):
-        raise _out_of_range("temperature", sampling.temperature, "a number from 0 up")
-    if not 0 <= sampling.top_p <= 1:
-        raise _out_of_range("top_p", sampling.top_p, "between 0 and 1")
-
-
-def _out_of_range(name: str, value: float, allowed: str) -> InvalidValueError:
-    return InvalidValueError(f"'{name}' is {value}; it must be {allowed}.", param=name)

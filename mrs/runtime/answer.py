@@ -26,12 +26,13 @@ class Answer:
         self._detokenizer = detokenizer
         self._stop = StopStringMatcher(sequence.sampling.stop)
         self._eos = () if sequence.sampling.ignore_eos else eos_token_ids
+        self._stop_tokens = sequence.sampling.stop_token_ids
 
     def add(self, token: int) -> GenerationDelta:
         """Take the next token; sets the sequence's finish reason when it is the last."""
         sequence = self._sequence
         sequence.output_ids.append(token)
-        if token in self._eos:
+        if token in self._eos or token in self._stop_tokens:
             return self._finish(FinishReason.STOP, "", token)
         text, stopped = self._stop.push(self._detokenizer.push(token))
         if stopped:

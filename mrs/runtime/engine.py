@@ -174,7 +174,14 @@ class Engine:
     def _choice(self, ticket: Ticket, request: GenerationRequest, index: int) -> Choice:
         sequence = Sequence(request.prompt_ids, request.sampling, index, self._model.max_length)
         answer = Answer(sequence, self._model.new_detokenizer(), self._model.eos_token_ids)
-        return Choice(ticket, sequence, Sampler(request.sampling, index), answer)
+        sampler = Sampler(
+            request.sampling,
+            index,
+            prompt_ids=request.prompt_ids,
+            eos_token_ids=sorted(self._model.eos_token_ids),
+            pieces=self._model.token_pieces,
+        )
+        return Choice(ticket, sequence, sampler, answer)
 
     # --- the engine thread ----------------------------------------------------------------------
 

@@ -9,6 +9,23 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
+class DryParams:
+    """Penalties for prolonging repetitions ("don't repeat yourself").
+
+    Attributes:
+        multiplier: size of the penalties.
+        base: by which they grow with each token of a repetition.
+        allowed_length: repetitions of fewer tokens are let be.
+        breakers: texts, of any length, that no repetition extends over.
+    """
+
+    multiplier: float
+    base: float = 1.75
+    allowed_length: int = 2
+    breakers: tuple[str, ...] = ("\n", ":", '"', "*")
+
+
+@dataclass(frozen=True)
 class SamplingParams:
     """How tokens are drawn for one sequence.
 
@@ -20,6 +37,22 @@ class SamplingParams:
         max_tokens: most tokens to generate; None means up to the model's length.
         stop: strings that end the answer and are not part of it.
         ignore_eos: go on after an end-of-sequence token.
+        min_tokens: so many tokens come before one may end the answer.
+        stop_token_ids: tokens that end the answer as an end-of-sequence token does.
+        frequency_penalty: subtracted from a token's logit for each time it was generated.
+        presence_penalty: subtracted once it was generated.
+        repetition_penalty: divides the positive logits of tokens of prompt and answer, and
+            multiplies the negative ones; 1.0 changes nothing.
+        penalty_window: newest tokens that penalties look back at; None for all.
+        dry: penalties for prolonging repetitions, or None.
+        logit_bias: pairs of a token id and what is added to its logit.
+        min_p: drop tokens less than ``min_p`` times as likely as the likeliest.
+        typical_p: keep the mass ``typical_p`` nearest to the expected information; 1.0 keeps all.
+        top_n_sigma: drop logits more than so many standard deviations below the largest.
+        xtc_probability: how often all likely tokens but the last of them are excluded.
+        xtc_threshold: share from which a token is likely in that sense.
+        mirostat_tau: surprise in bits to hold by Mirostat 2, instead of all filters; None for off.
+        mirostat_eta: its learning rate.
     """
 
     temperature: float = 1.0
@@ -29,6 +62,21 @@ class SamplingParams:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
+    min_tokens: int = 0
+    stop_token_ids: tuple[int, ...] = ()
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    penalty_window: int | None = None
+    dry: DryParams | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    min_p: float = 0.0
+    typical_p: float = 1.0
+    top_n_sigma: float | None = None
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    mirostat_tau: float | None = None
+    mirostat_eta: float = 0.1
 
 
 @dataclass(frozen=True)

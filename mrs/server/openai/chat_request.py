@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mrs.errors import InvalidValueError
-from mrs.runtime.generation import GenerationRequest, SamplingParams
+from mrs.runtime.generation import GenerationRequest
 from mrs.server.openai.messages import template_messages
+from mrs.server.openai.sampling import sampling_params
 from mrs.server.openai.schemas import ChatCompletionRequest
 from mrs.server.openai.unsupported import UNSUPPORTED_FIELDS, refuse_unsupported
 from mrs.server.served_model import ServedModel
@@ -36,21 +37,7 @@ def generation_request(request: ChatCompletionRequest, model: ServedModel) -> Ge
     prompt_ids = model.prompts.encode_chat(messages, add_generation_prompt=True)
     if not prompt_ids:
         raise InvalidValueError("The messages make an empty prompt.", param="messages")
-    return GenerationRequest(prompt_ids, _sampling(request, model), request.n or 1)
-
-
-def _sampling(request: ChatCompletionRequest, model: ServedModel) -> SamplingParams:
-    top_k = request.top_k
-    keeps_all = top_k is None or not 1 <= top_k < model.vocab_size
-    return SamplingParams(
-        temperature=1.0 if request.temperature is None else float(request.temperature),
-        top_k=None if keeps_all else top_k,
-        top_p=1.0 if request.top_p is None else float(request.top_p),
-        seed=request.seed,
-        max_tokens=request.max_completion_tokens or request.max_tokens,
-        stop=tuple(request.stop or ()),
-        ignore_eos=bool(request.ignore_eos),
-    )
+    return GenerationRequest(prompt_ids, sampling_params(request, model.vocab_size), request.n or 1)
 
 
 def _check_limits(request: ChatCompletionRequest) -> None:

@@ -1,6 +1,7 @@
 """The request, as it is validated, and the responses, as they are documented.
 
-https://platform.openai.com/docs/api-reference/chat, with ``top_k`` and ``ignore_eos`` added.
+https://platform.openai.com/docs/api-reference/chat, with samplers added that open models' users
+know (``top_k``, ``min_p``, DRY, XTC and others), and ``ignore_eos``.
 """
 
 from __future__ import annotations
@@ -111,12 +112,31 @@ Stop = Annotated[
 ]
 
 
+def _token_id(key: Any) -> Any:
+    """JSON has text for keys; what is no plain number is left to be refused."""
+    return int(key) if isinstance(key, str) and key.isascii() and key.isdecimal() else key
+
+
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+LogitBias = Annotated[
+    dict[Annotated[TokenId, BeforeValidator(_token_id)], Annotated[float, Field(ge=-100, le=100)]],
+    Field(max_length=1024),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100},
+            "maxProperties": 1024,
+        }
+    ),
+]
+
+
 class ChatCompletionRequest(RequestModel):
     """A conversation to continue.
 
     Null means absent, for every field. Fields that this server does not know are ignored; fields
-    that it knows and cannot honour (``tools``, ``response_format`` other than text, ``logprobs``,
-    penalties, ``logit_bias`` and others) are refused with status 400 if they ask for something.
+    that it knows and cannot honour (``tools``, ``response_format`` other than text, ``logprobs``
+    and others) are refused with status 400 if they ask for something.
     """
 
     model: str | None = Field(None, description="The served model, or `default`.")
@@ -129,6 +149,43 @@ class ChatCompletionRequest(RequestModel):
     top_p: float | None = Field(None, gt=0, le=1)
     top_k: int | None = Field(
         None, description="Keep the k most likely tokens; all if absent or below 1."
+    )
+    min_p: float | None = Field(
+        None, ge=0, le=1, description="Drop tokens less than this times as likely as the likeliest."
+    )
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    repetition_penalty: float | None = Field(
+        None, gt=0, le=100, description="Above 1 makes tokens of prompt and answer less likely."
+    )
+    logit_bias: LogitBias | None = Field(
+        None, description="Token ids as keys; what is added to their logits as values."
+    )
+    dry_multiplier: float | None = Field(
+        None, ge=0, le=100, description="Size of the penalties for prolonging repetitions."
+    )
+    dry_base: float | None = Field(None, ge=1, le=10, description="Their growth; 1.75 if absent.")
+    dry_allowed_length: int | None = Field(
+        None, ge=1, le=1000, description="Shorter repetitions are let be; 2 if absent."
+    )
+    dry_sequence_breakers: list[StopString] | None = Field(
+        None, max_length=64, description="Texts that no repetition extends over."
+    )
+    typical_p: float | None = Field(None, gt=0, le=1, description="Locally typical sampling.")
+    top_n_sigma: float | None = Field(
+        None, ge=0, le=100, description="Drop logits so many deviations below the largest; 0: none."
+    )
+    xtc_probability: float | None = Field(
+        None, ge=0, le=1, description="How often all likely tokens but the last are excluded."
+    )
+    xtc_threshold: float | None = Field(
+        None, ge=0, le=1, description="Share from which a token counts as likely; 0.1 if absent."
+    )
+    min_tokens: int | None = Field(
+        None, ge=0, description="So many tokens come before one may end the answer."
+    )
+    stop_token_ids: list[TokenId] | None = Field(
+        None, max_length=64, description="Tokens that end the answer."
     )
     seed: int | None = Field(
         None,

@@ -23,21 +23,17 @@ _EMPTY = _one_of([], {}, "")
 _NOTHING = _one_of()
 _OFF = _one_of(False)
 _ZERO = _one_of(0, 0.0)
-_ONE = _one_of(1, 1.0)
 _NO_TOOL = _one_of("none", "auto")
 
 # OpenAI's, then those that mistral.rs adds to OpenAI's.
 UNSUPPORTED_FIELDS: Mapping[str, AsksForNothing] = {
     "audio": _NOTHING,
-    "frequency_penalty": _ZERO,
     "function_call": _NO_TOOL,
     "functions": _EMPTY,
-    "logit_bias": _EMPTY,
     "logprobs": _OFF,
     "modalities": _one_of([], ["text"]),
     "moderation": _NOTHING,
     "prediction": _NOTHING,
-    "presence_penalty": _ZERO,
     "reasoning_effort": _one_of("none"),
     "response_format": _one_of({"type": "text"}),
     "store": _OFF,
@@ -50,13 +46,10 @@ UNSUPPORTED_FIELDS: Mapping[str, AsksForNothing] = {
     "agent_permission": _NOTHING,
     "chat_template_kwargs": _EMPTY,
     "code_execution_permission": _NOTHING,
-    "dry_multiplier": _ZERO,
     "enable_shell": _OFF,
     "enable_thinking": _OFF,
     "files": _EMPTY,
     "grammar": _NOTHING,
-    "min_p": _ZERO,
-    "repetition_penalty": _ONE,
     "session_id": _NOTHING,
     "truncate_sequence": _OFF,
 }

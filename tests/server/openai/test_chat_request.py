@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrs.errors import InvalidValueError, RequestError, UnknownModelError
-from mrs.runtime.generation import GenerationRequest, SamplingParams
+from mrs.runtime.generation import DryParams, GenerationRequest, SamplingParams
 from mrs.server.errors import UnsupportedFieldError
 from mrs.server.openai.chat_request import generation_request, parse_chat_request
 from mrs.server.openai.schemas import ChatCompletionRequest
@@ -32,10 +32,34 @@ def test_the_least_request_samples_freely_once() -> None:
     assert convert() == GenerationRequest((ord("h"), ord("i")), SamplingParams(), 1)
 
 
+@pytest.mark.parametrize(
+    "bias",
+    [
+        {"five": 1},
+        {"-1": 1},
+        {"5.0": 1},
+        {"5": 101},
+        {"5": "1"},
+        {"5": None},
+        {"": 1},
+        [5],
+        {"²": 1},
+    ],
+    ids=str,
+)
+def test_a_bias_is_between_token_ids_and_numbers(bias: Any) -> None:
+    with pytest.raises(RequestError) as caught:
+        sampling(logit_bias=bias)
+    assert (caught.value.param or "").startswith("logit_bias")
+
+
 def test_null_is_absent_for_every_field() -> None:
     names = (
         "model max_tokens max_completion_tokens temperature top_p top_k seed stop n ignore_eos "
-        "stream stream_options service_tier user metadata tools response_format logprobs"
+        "stream stream_options service_tier user metadata tools response_format logprobs "
+        "min_p frequency_penalty presence_penalty repetition_penalty logit_bias dry_multiplier "
+        "dry_base dry_allowed_length dry_sequence_breakers typical_p top_n_sigma xtc_probability "
+        "xtc_threshold min_tokens stop_token_ids"
     )
     assert convert(**dict.fromkeys(names.split())) == convert()
 
@@ -53,6 +77,33 @@ def test_null_is_absent_for_every_field() -> None:
         ({"top_k": -1}, SamplingParams()),
         ({"top_k": 1000}, SamplingParams()),
         ({"top_k": 10**30}, SamplingParams()),
+        ({"min_p": 0.05}, SamplingParams(min_p=0.05)),
+        ({"min_p": 0}, SamplingParams()),
+        ({"frequency_penalty": -2}, SamplingParams(frequency_penalty=-2.0)),
+        ({"presence_penalty": 0.5}, SamplingParams(presence_penalty=0.5)),
+        ({"repetition_penalty": 1.1}, SamplingParams(repetition_penalty=1.1)),
+        ({"logit_bias": {"5": 1.5, "0": -100}}, SamplingParams(logit_bias=((5, 1.5), (0, -100.0)))),
+        ({"logit_bias": {}}, SamplingParams()),
+        ({"dry_multiplier": 0, "dry_base": 2}, SamplingParams()),
+        ({"dry_multiplier": 0.8}, SamplingParams(dry=DryParams(0.8))),
+        (
+            {
+                "dry_multiplier": 0.8,
+                "dry_base": 2,
+                "dry_allowed_length": 3,
+                "dry_sequence_breakers": ["The end"],
+            },
+            SamplingParams(dry=DryParams(0.8, 2.0, 3, ("The end",))),
+        ),
+        ({"typical_p": 0.9}, SamplingParams(typical_p=0.9)),
+        ({"top_n_sigma": 1}, SamplingParams(top_n_sigma=1.0)),
+        ({"top_n_sigma": 0}, SamplingParams()),
+        (
+            {"xtc_probability": 0.5, "xtc_threshold": 0.2},
+            SamplingParams(xtc_probability=0.5, xtc_threshold=0.2),
+        ),
+        ({"min_tokens": 4}, SamplingParams(min_tokens=4)),
+        ({"stop_token_ids": [7, 8]}, SamplingParams(stop_token_ids=(7, 8))),
         ({"seed": 0}, SamplingParams(seed=0)),
         ({"seed": -(2**63)}, SamplingParams(seed=-(2**63))),
         ({"seed": 2**63 - 1}, SamplingParams(seed=2**63 - 1)),
@@ -74,6 +125,19 @@ def test_sampling_fields_reach_the_engine(fields: dict[str, Any], expected: Samp
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
+        ({"min_p": 1.1}, "min_p"),
+        ({"frequency_penalty": 2.5}, "frequency_penalty"),
+        ({"presence_penalty": "1"}, "presence_penalty"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"dry_multiplier": -1}, "dry_multiplier"),
+        ({"dry_base": 0.5}, "dry_base"),
+        ({"dry_allowed_length": 0}, "dry_allowed_length"),
+        ({"typical_p": 0}, "typical_p"),
+        ({"top_n_sigma": -1}, "top_n_sigma"),
+        ({"xtc_probability": 2}, "xtc_probability"),
+        ({"xtc_threshold": -1}, "xtc_threshold"),
+        ({"min_tokens": -1}, "min_tokens"),
+        ({"stop_token_ids": 7}, "stop_token_ids"),
         ({"temperature": -0.1}, "temperature"),
         ({"temperature": 2.1}, "temperature"),
         ({"temperature": "1"}, "temperature"),

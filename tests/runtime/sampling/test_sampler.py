@@ -8,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mrs.runtime.generation import SamplingParams
-from mrs.runtime.sampling import Sampler, draw, nucleus, nucleus_size, top_k
+from mrs.runtime.generation import DryParams, SamplingParams
+from mrs.runtime.sampling import Sampler
+from mrs.runtime.sampling.draw import draw
+from mrs.runtime.sampling.filters import Candidates, nucleus, nucleus_size, top_k
+from mrs.runtime.sampling.mirostat import Mirostat
 
 
 def logits(seed: int, size: int = 3000, scale: float = 2.0) -> np.ndarray:
@@ -163,3 +166,141 @@ def test_a_draw_inverts_the_running_sum(seed: int, size: int, uniform: float) ->
     target = uniform * mass[-1]
     assert mass[index] >= target - 1e-6
     assert mass[index] - weights[index] <= target + 1e-6
+
+
+# --- penalties, bias and bans ---------------------------------------------------------------------
+
+
+def test_greedy_decoding_is_penalized_too() -> None:
+    values = np.array([3.0, 2.9, 0.0], np.float32)
+    sampler = Sampler(SamplingParams(temperature=0.0, presence_penalty=1.0))
+    assert [sampler.sample(values.copy()) for _ in range(3)] == [0, 1, 0]
+
+
+def test_frequency_counts_what_was_drawn_and_not_the_prompt() -> None:
+    values = np.array([3.0, 2.5], np.float32)
+    sampler = Sampler(SamplingParams(temperature=0.0, frequency_penalty=1.0), prompt_ids=[0, 0, 0])
+    assert [sampler.sample(values.copy()) for _ in range(3)] == [0, 1, 0]
+
+
+def test_repetition_counts_the_prompt() -> None:
+    values = np.array([3.0, 2.9], np.float32)
+    sampler = Sampler(SamplingParams(temperature=0.0, repetition_penalty=2.0), prompt_ids=[0])
+    assert sampler.sample(values) == 1
+
+
+def test_penalties_forget_what_has_left_the_window() -> None:
+    values = np.array([3.0, 2.0, 1.0], np.float32)
+    params = SamplingParams(temperature=0.0, presence_penalty=10.0, penalty_window=1)
+    sampler = Sampler(params)
+    assert [sampler.sample(values.copy()) for _ in range(4)] == [0, 1, 0, 1]
+
+
+def test_dry_breaks_a_loop() -> None:
+    values = np.array([0.0, 3.0, 2.9, 0.0], np.float32)
+    params = SamplingParams(temperature=0.0, dry=DryParams(multiplier=1.0))
+    pieces = [b"a", b"b", b"c", b"d"]
+    sampler = Sampler(params, prompt_ids=[0, 3, 1, 0, 3], pieces=pieces)
+    assert sampler.sample(values) == 2
+
+
+def test_a_breaker_lets_repetitions_be() -> None:
+    values = np.array([0.0, 3.0, 2.9, 0.0], np.float32)
+    params = SamplingParams(temperature=0.0, dry=DryParams(multiplier=1.0, breakers=("d",)))
+    pieces = [b"a", b"b", b"c", b"d"]
+    sampler = Sampler(params, prompt_ids=[0, 3, 1, 0, 3], pieces=pieces)
+    assert sampler.sample(values) == 1
+
+
+def test_a_bias_is_added() -> None:
+    values = np.array([0.0, 0.0, 1.0], np.float32)
+    sampler = Sampler(SamplingParams(temperature=0.0, logit_bias=((1, 2.0), (2, -5.0))))
+    assert sampler.sample(values) == 1
+
+
+def test_no_ending_is_drawn_before_the_least_number_of_tokens() -> None:
+    values = np.array([5.0, 4.0, 1.0], np.float32)
+    params = SamplingParams(temperature=0.0, min_tokens=2, stop_token_ids=(1,))
+    sampler = Sampler(params, eos_token_ids=[0])
+    assert [sampler.sample(values.copy()) for _ in range(3)] == [2, 2, 0]
+
+
+def test_mirostat_holds_the_surprise() -> None:
+    """The bound settles where the tokens within it surprise by tau on average."""
+    values = logits(8, size=2000, scale=1.5)
+    share = softmax(values)
+    controller = Mirostat(target=5.0, rate=0.05)
+    uniforms = np.random.default_rng(2).random(3000)
+    bounds = []
+    for uniform in uniforms:
+        controller.draw(Candidates(values), uniform)
+        bounds.append(controller.bound)
+    kept = share[share >= 2.0 ** -np.mean(bounds[1000:])]
+    entropy = -(kept / kept.sum() * np.log2(kept / kept.sum())).sum()
+    assert entropy == pytest.approx(5.0, abs=0.15)
+
+
+def test_xtc_draws_only_what_it_spares() -> None:
+    values = np.log(np.array([0.5, 0.3, 0.2], np.float32))
+    params = SamplingParams(seed=3, xtc_probability=1.0, xtc_threshold=0.25)
+    sampler = Sampler(params)
+    assert {sampler.sample(values.copy()) for _ in range(60)} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        SamplingParams(seed=5, typical_p=0.7),
+        SamplingParams(seed=5, top_n_sigma=1.0, min_p=0.05),
+        SamplingParams(seed=5, top_k=20, typical_p=0.8, top_p=0.9, min_p=0.02),
+        SamplingParams(seed=5, min_p=0.1),
+    ],
+    ids=str,
+)
+def test_draws_follow_the_distribution_that_the_filters_leave(params: SamplingParams) -> None:
+    values = logits(9, size=500)
+    kept = _filtered(values.astype(np.float64), params)
+    expected = np.where(kept, softmax(values), 0.0)
+    expected /= expected.sum()
+    sampler = Sampler(params)
+    drawn = np.bincount([sampler.sample(values.copy()) for _ in range(6000)], minlength=500)
+    assert not drawn[~kept].any()
+    often = expected * 6000 >= 5
+    result = stats.chisquare(
+        np.append(drawn[often], drawn[~often].sum() + 1e-9),
+        np.append(expected[often], expected[~often].sum() + 1e-9 / 6000) * drawn.sum(),
+        sum_check=False,
+    )
+    assert result.pvalue > 1e-4
+
+
+def _filtered(values: np.ndarray, params: SamplingParams) -> np.ndarray:
+    """Which tokens the definitions leave, with a full sort and float64."""
+    kept = np.ones(len(values), dtype=bool)
+
+    def shares() -> np.ndarray:
+        weights = np.where(kept, np.exp(values - values[kept].max()), 0.0)
+        return weights / weights.sum()
+
+    def smallest_set(order: np.ndarray, p: float) -> np.ndarray:
+        mass = np.cumsum(shares()[order])
+        chosen = np.zeros(len(values), dtype=bool)
+        chosen[order[: int(np.searchsorted(mass, p)) + 1]] = True
+        return chosen & kept
+
+    if params.top_n_sigma is not None:
+        kept &= values >= values.max() - params.top_n_sigma * values.std()
+    if params.top_k is not None:
+        kept &= values >= np.sort(values)[-params.top_k]
+    if params.typical_p < 1:
+        share = shares()
+        information = -np.log(np.where(share > 0, share, 1.0))
+        distance = np.where(kept, abs(information - (share * information).sum()), np.inf)
+        kept = smallest_set(np.argsort(distance, kind="stable"), params.typical_p)
+    if params.top_p < 1:
+        order = np.argsort(-np.where(kept, values, -np.inf), kind="stable")
+        kept = smallest_set(order, params.top_p)
+    if params.min_p > 0:
+        share = shares()
+        kept &= share >= params.min_p * share.max()
+    return kept
