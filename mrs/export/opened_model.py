@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mrs.export.architectures.canonical_gguf import open_canonical_gguf
 from mrs.export.architectures.embedding import (
     describe_embedding,
     gguf_head,
@@ -18,7 +19,6 @@ from mrs.export.architectures.registry import decoder_spec
 from mrs.export.architectures.sentence_transformers import TextRules, read_sentence_transformer
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.checkpoints.checkpoint import Checkpoint
-from mrs.export.checkpoints.gguf_reader import open_gguf
 from mrs.export.checkpoints.joined_checkpoint import JoinedCheckpoint
 from mrs.export.checkpoints.safetensors_reader import SafetensorsFolder, open_safetensors
 
@@ -59,12 +59,16 @@ def open_model(path: Path) -> OpenedModel:
         CheckpointError: something in it is not what it should be, or is not supported.
         SourceError, StorageError: a file is missing or cannot be read.
     """
-    checkpoint: Checkpoint = open_huggingface(path) if path.is_dir() else open_gguf(path)
+    checkpoint: Checkpoint = _open(path)
     try:
         return _of_folder(path, checkpoint) if path.is_dir() else _of_file(checkpoint)
     except BaseException:
         checkpoint.close()
         raise
+
+
+def _open(path: Path) -> Checkpoint:
+    return open_huggingface(path) if path.is_dir() else open_canonical_gguf(path)
 
 
 def _of_file(checkpoint: Checkpoint) -> OpenedModel:

@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from mrs.export.architectures.context_length import at_context
+from mrs.export.architectures.canonical_gguf import open_canonical_gguf
 from mrs.export.architectures.huggingface import open_huggingface
 from mrs.export.architectures.registry import decoder_spec
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.checkpoints.checkpoint import Checkpoint
-from mrs.export.checkpoints.gguf_reader import open_gguf
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.decoder import build_decoder
 from mrs.export.graph.matrix_formats import matrix_format
@@ -62,7 +62,7 @@ def test_a_folder_gives_the_logits_of_transformers(case: TinyModel, tmp_path: Pa
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.gguf], ids=lambda case: case.name)
 def test_a_gguf_file_gives_the_logits_of_transformers(case: TinyModel, tmp_path: Path) -> None:
-    checkpoint = open_gguf(write_gguf_form(case, tmp_path))
+    checkpoint = open_canonical_gguf(write_gguf_form(case, tmp_path))
     compare(case, build(checkpoint, tmp_path, case.context))
 
 

@@ -25,11 +25,14 @@ _OURS = (
     *("rope.scaling.low_freq_factor", "rope.scaling.high_freq_factor"),
     *("rope.scaling.long_factors", "rope.scaling.short_factors"),
     "attention.sliding_window_pattern",
+    *("expert_layers", "expert_clamp", "expert_router_jitter"),
 )
 # Keys that llama.cpp has no use for in a family, so that its converter does not write them.
 _UNWRITTEN = {
     "gemma2": ("attention.scale",),
     "gemma3": ("attention.scale", "rope.freq_base_swa"),
+    "qwen2moe": ("expert_weights_norm",),
+    "qwen3moe": ("expert_weights_norm",),
 }
 # Families whose windows llama.cpp reads, instead of knowing them.
 _WRITES_WINDOWS = ("olmo2", "olmo3", "exaone4")
@@ -41,7 +44,9 @@ def write_gguf_form(model: TinyModel, folder: Path) -> Path:
     """Write ``model.gguf`` beside the Hugging Face form."""
     checkpoint = open_huggingface(model.write(folder))
     metadata = _metadata(checkpoint)
-    tensors = {name: _as_stored(checkpoint, name) for name in checkpoint.tensors}
+    tensors = {
+        _gguf_name(checkpoint, name): _as_stored(checkpoint, name) for name in checkpoint.tensors
+    }
     if metadata.get(f"{checkpoint.architecture}.rope.scaling.type") == "llama3":
         _llama3(checkpoint, metadata, tensors)
     if metadata.get(f"{checkpoint.architecture}.rope.scaling.type") == "longrope":
@@ -59,6 +64,8 @@ def _metadata(checkpoint: HuggingFaceCheckpoint) -> dict[str, Any]:
         for key, value in checkpoint.metadata.items()
         if key not in ours and not key.startswith(f"{name}.stated.")
     }
+    if (down := checkpoint.tensors.get("blk.0.ffn_down.weight")) is not None:
+        kept.setdefault(f"{name}.feed_forward_length", down.shape[-1])
     theirs = _GGUF_NAMES.get(name, name)
     renamed = {theirs + key.removeprefix(name): value for key, value in kept.items()}
     # llama.cpp asks for the size of a vocabulary that is not there.
@@ -68,6 +75,12 @@ def _metadata(checkpoint: HuggingFaceCheckpoint) -> dict[str, Any]:
     return {"general.architecture": theirs, **vocabulary, **renamed}
 
 
+def _gguf_name(checkpoint: HuggingFaceCheckpoint, name: str) -> str:
+    theirs = {ours: name for name, ours in family_of(checkpoint).gguf_tensors.items()}
+    *place, stem, suffix = name.split(".")
+    return ".".join([*place, theirs.get(stem, stem), suffix])
+
+
 def _as_stored(checkpoint: HuggingFaceCheckpoint, name: str) -> Array:
     family = family_of(checkpoint)
     form = family.huggingface
@@ -75,6 +88,8 @@ def _as_stored(checkpoint: HuggingFaceCheckpoint, name: str) -> Array:
     info = checkpoint.tensors[name]
     rows = int(np.prod(info.shape[:-1]))
     values = checkpoint.read_rows(name, 0, rows).view("<f4").reshape(info.shape)
+    if ".ffn_gate_inp_shexp." in name:
+        return values.reshape(-1)
     if ".attn_qkv." in name and form.packed_by_group:
         return _ungrouped(checkpoint, values)
     if name.endswith("norm.weight") and form.norm_offset:

@@ -41,7 +41,7 @@ def canonical_tensors(
     views = _named(tensors, read, form)
     if layers is not None:
         views = {name: view for name, view in views.items() if _layer(name) < layers}
-    return _split(_joined(views), form)
+    return split_gate_up(_joined(views), in_turn=form.gate_up_in_turn)
 
 
 def _named(
@@ -103,8 +103,16 @@ def _joined(views: Mapping[str, TensorView]) -> dict[str, TensorView]:
     return found
 
 
-def _split(views: Mapping[str, TensorView], form: HuggingFaceForm) -> dict[str, TensorView]:
-    """Gate and up of the experts, where they are one tensor."""
+def split_gate_up(views: Mapping[str, TensorView], *, in_turn: bool) -> dict[str, TensorView]:
+    """Gate and up of the experts as two tensors where they are one.
+
+    Args:
+        views: by canonical name.
+        in_turn: rows of gate and up alternate.
+
+    Raises:
+        CorruptCheckpointError: a tensor cannot be split so.
+    """
     found = dict(views)
     for name, view in views.items():
         if f".{_BOTH}." not in name:
@@ -112,7 +120,7 @@ def _split(views: Mapping[str, TensorView], form: HuggingFaceForm) -> dict[str, 
         del found[name]
         part_of = PartOfRows if name.endswith(".bias") else PartOfEach
         for part, stem in enumerate(_PARTS):
-            found[name.replace(_BOTH, stem)] = part_of(view, part, form.gate_up_in_turn)
+            found[name.replace(_BOTH, stem)] = part_of(view, part, in_turn)
     return found
 
 

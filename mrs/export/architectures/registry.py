@@ -16,6 +16,7 @@ from mrs.export.architectures.gemma import GEMMA, GEMMA2, GEMMA3
 from mrs.export.architectures.glm import CHATGLM, GLM4
 from mrs.export.architectures.gpt2 import GPT2
 from mrs.export.architectures.gpt_neox import GPT_NEOX
+from mrs.export.architectures.gpt_oss import GPT_OSS
 from mrs.export.architectures.granite import GRANITE
 from mrs.export.architectures.llama import LLAMA
 from mrs.export.architectures.olmo import OLMO2, OLMO3
@@ -37,6 +38,7 @@ FAMILIES: tuple[Family, ...] = (
     QWEN3,
     QWEN2MOE,
     QWEN3MOE,
+    GPT_OSS,
     GEMMA,
     GEMMA2,
     GEMMA3,
