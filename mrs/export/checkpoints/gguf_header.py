@@ -8,6 +8,7 @@ there before it is used. Layout: the GGUF specification, versions 2 and 3, littl
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from mmap import mmap
 
@@ -16,16 +17,18 @@ import numpy as np
 from mrs.errors import CheckpointError, CorruptCheckpointError
 from mrs.export.checkpoints.checkpoint import MetadataValue
 from mrs.export.checkpoints.file_kind import HEAD_BYTES, describe_file_kind
+from mrs.export.checkpoints.gguf_arrays import LazyMetadata, NumberArray, StringArray
 
 MAGIC = b"GGUF"
 SUPPORTED_VERSIONS = (2, 3)
 
 MAX_METADATA_ENTRIES = 1 << 16
-MAX_TENSORS = 1 << 20
+_FEW_TENSORS = 1 << 15
+_BYTES_PER_TENSOR = 512
 MAX_NAME_BYTES = (1 << 16) - 1
 MAX_STRING_BYTES = 64_000_000
-MAX_ARRAY_ELEMENTS = 1 << 23
-"""Elements of all arrays together: a Python list takes up to 40 times the bytes of its array."""
+_MANY_ELEMENTS = 3 << 19
+_BYTES_PER_ELEMENT = 64
 
 LENIENT_STRING_KEYS = frozenset({"tokenizer.ggml.tokens", "tokenizer.ggml.merges"})
 """Arrays whose strings may hold bytes that are not UTF-8.
@@ -85,7 +88,7 @@ class GgufHeader:
     """
 
     version: int
-    metadata: dict[str, MetadataValue]
+    metadata: Mapping[str, MetadataValue]
     tensors: tuple[TensorEntry, ...]
     end: int
 
@@ -103,11 +106,29 @@ def parse_header(data: mmap, file_name: str) -> GgufHeader:
     """
     cursor = _Cursor(data, file_name)
     version = _read_version(cursor)
-    tensor_count = _read_count(cursor, "tensors", MAX_TENSORS)
+    tensor_count = _read_count(cursor, "tensors", most_tensors(cursor.size))
     metadata_count = _read_count(cursor, "metadata entries", MAX_METADATA_ENTRIES)
     metadata = _read_metadata(cursor, metadata_count)
     tensors = _read_tensor_entries(cursor, tensor_count)
     return GgufHeader(version, metadata, tensors, cursor.position)
+
+
+def most_tensors(file_size: int) -> int:
+    """How many tensors a file may describe.
+
+    Each takes several hundred bytes of memory, so there may be more than a few only where the
+    file is large. In real models they have hundreds of kilobytes on average.
+    """
+    return _FEW_TENSORS + file_size // _BYTES_PER_TENSOR
+
+
+def most_elements(file_size: int) -> int:
+    """How many elements the arrays of a file may have together.
+
+    The largest vocabularies, with scores, types and merges, have 1.3 million. As Python objects,
+    which they become if they are asked for, each takes 8 to 70 bytes.
+    """
+    return _MANY_ELEMENTS + min(file_size // _BYTES_PER_ELEMENT, _MANY_ELEMENTS)
 
 
 def quoted(name: str) -> str:
@@ -123,7 +144,7 @@ class _Cursor:
         self.size = len(data)
         self.file_name = file_name
         self.position = 0
-        self.elements_left = MAX_ARRAY_ELEMENTS
+        self.elements_left = most_elements(self.size)
 
     def corrupt(self, message: str) -> CorruptCheckpointError:
         """Make the error for a header that cannot be right."""
@@ -204,17 +225,17 @@ def _read_count(cursor: _Cursor, what: str, limit: int) -> int:
 # --- metadata ------------------------------------------------------------------------------------
 
 
-def _read_metadata(cursor: _Cursor, count: int) -> dict[str, MetadataValue]:
-    metadata: dict[str, MetadataValue] = {}
+def _read_metadata(cursor: _Cursor, count: int) -> LazyMetadata:
+    metadata = LazyMetadata()
     for index in range(count):
         key = cursor.string(f"the key of metadata entry {index}", MAX_NAME_BYTES)
         if key in metadata:
             raise cursor.corrupt(f"the metadata key {quoted(key)} occurs twice")
-        metadata[key] = _read_value(cursor, key)
+        metadata.add(key, _read_value(cursor, key))
     return metadata
 
 
-def _read_value(cursor: _Cursor, key: str) -> MetadataValue:
+def _read_value(cursor: _Cursor, key: str) -> MetadataValue | NumberArray | StringArray:
     what = f"the value of {quoted(key)}"
     value_type = cursor.u32(f"the type of {quoted(key)}")
     if value_type == _STRING:
@@ -224,10 +245,10 @@ def _read_value(cursor: _Cursor, key: str) -> MetadataValue:
     dtype = _NUMBERS.get(value_type)
     if dtype is None:
         raise cursor.corrupt(f"{what} has type {value_type}, which GGUF does not define")
-    return _read_numbers(cursor, what, value_type, dtype, 1)[0]
+    return _read_numbers(cursor, what, value_type, dtype, 1).decode()[0]
 
 
-def _read_array(cursor: _Cursor, key: str) -> MetadataValue:
+def _read_array(cursor: _Cursor, key: str) -> NumberArray | StringArray:
     what = f"the array {quoted(key)}"
     element_type = cursor.u32(f"the element type of {what}")
     count = cursor.u64(f"the length of {what}")
@@ -238,7 +259,8 @@ def _read_array(cursor: _Cursor, key: str) -> MetadataValue:
         raise cursor.corrupt(f"{what} has elements of type {element_type}, unknown to GGUF")
     cursor.need(count * (dtype.itemsize if dtype is not None else _U64.size), what)
     if count > cursor.elements_left:
-        raise cursor.corrupt(f"{what} takes the metadata over {MAX_ARRAY_ELEMENTS} array elements")
+        most = most_elements(cursor.size)
+        raise cursor.corrupt(f"{what} takes the metadata over {most} array elements")
     cursor.elements_left -= count
     if dtype is not None:
         return _read_numbers(cursor, what, element_type, dtype, count)
@@ -247,7 +269,7 @@ def _read_array(cursor: _Cursor, key: str) -> MetadataValue:
 
 def _read_numbers(
     cursor: _Cursor, what: str, value_type: int, dtype: np.dtype[np.generic], count: int
-) -> list[bool] | list[int] | list[float]:
+) -> NumberArray:
     cursor.need(count * dtype.itemsize, what)
     # A slice of a map is a copy: an array on the map itself would keep it from being closed.
     values = np.frombuffer(
@@ -258,34 +280,36 @@ def _read_numbers(
             raise cursor.corrupt(f"{what} at byte {cursor.position} is boolean but not 0 or 1")
         values = values.astype(np.bool_)
     cursor.position += count * dtype.itemsize
-    numbers: list[bool] | list[int] | list[float] = values.tolist()
-    return numbers
+    return NumberArray(values)
 
 
-def _read_strings(cursor: _Cursor, what: str, count: int, *, lenient: bool) -> list[str]:
-    """Read ``count`` strings. A vocabulary has 10^5 of them: the loop is kept tight."""
-    data, size, position = cursor.data, cursor.size, cursor.position
-    errors = "surrogateescape" if lenient else "strict"
+def _read_strings(cursor: _Cursor, what: str, count: int, *, lenient: bool) -> StringArray:
+    """Walk over ``count`` strings. A vocabulary has 10^5 of them: the loop is kept tight."""
+    data, size = cursor.data, cursor.size
+    begin = position = cursor.position
     unpack = _U64.unpack_from
-    strings: list[str] = []
-    append = strings.append
-    for _ in range(count):
+    for index in range(count):
         start = position + 8
-        if start > size:
-            break
-        stop = start + unpack(data, position)[0]
-        if stop > size or stop - start > MAX_STRING_BYTES:
-            break
-        try:
-            append(data[start:stop].decode("utf-8", errors))
-        except UnicodeDecodeError:
-            break
+        stop = start + unpack(data, position)[0] if start <= size else size + 1
+        if (
+            stop > size
+            or stop - start > MAX_STRING_BYTES
+            or not (lenient or _is_utf8(data[start:stop]))
+        ):
+            # The slow reader finds the same fault again, and knows how to say it.
+            cursor.position = position
+            cursor.string(f"element {index} of {what}", MAX_STRING_BYTES)
         position = stop
     cursor.position = position
-    if len(strings) < count:
-        # The slow reader finds the same fault again, and knows how to say it.
-        cursor.string(f"element {len(strings)} of {what}", MAX_STRING_BYTES)
-    return strings
+    return StringArray(data[begin:position], count, "surrogateescape" if lenient else "strict")
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 # --- tensor entries ------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def members(data: Buffer, start: int, stop: int) -> Iterator[Member]:
         raise MalformedJsonError("no JSON object begins", start)
     position = opened.end()
     while (match := _MEMBER.match(data, position, stop)) is not None:
-        yield Member(_key(match[1], position), match.start(2), match.end(2))
+        yield Member(_key(data, *match.span(1)), match.start(2), match.end(2))
         position = match.end()
     closed = _CLOSE.match(data, position, stop)
     if closed is None or closed.end() != stop:
@@ -96,16 +96,17 @@ def parse_value(data: Buffer, member: Member, limit: int) -> Any:
     return _parsed(data[member.start : member.stop], member.start)
 
 
-def _key(raw: bytes, position: int) -> str:
-    if len(raw) > MAX_KEY_BYTES:
-        raise MalformedJsonError(f"a key of {len(raw)} bytes", position)
-    return str(_parsed(raw, position))
+def _key(data: Buffer, start: int, stop: int) -> str:
+    if stop - start > MAX_KEY_BYTES:
+        raise MalformedJsonError(f"a key of {stop - start} bytes", start)
+    return str(_parsed(data[start:stop], start))
 
 
 def _parsed(raw: bytes, position: int) -> Any:
     try:
-        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_without_repetition)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")  # finds lone surrogates
+        value = _DECODER.decode(raw.decode("utf-8"))
+        if b"\\u" in raw:  # an escape may be half a character, which nothing could write again
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         detail = "bytes that are not Unicode" if isinstance(error, UnicodeError) else "no JSON"
         raise MalformedJsonError(detail, position) from None
@@ -117,3 +118,6 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) < len(pairs):
         raise ValueError("a key occurs twice")
     return result
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repetition)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 from mrs.errors import CorruptCheckpointError, UnsupportedTensorTypeError
 from mrs.export.checkpoints.checkpoint import TensorInfo
 from mrs.export.checkpoints.file_kind import HEAD_BYTES, describe_file_kind
-from mrs.export.checkpoints.gguf_header import quoted
+from mrs.export.checkpoints.gguf_header import most_tensors, quoted
 from mrs.export.checkpoints.json_members import (
     Buffer,
     MalformedJsonError,
@@ -27,8 +28,6 @@ from mrs.export.checkpoints.placed_tensor import PlacedTensor
 
 MAX_HEADER_BYTES = 100_000_000
 """The format's own bound."""
-MAX_TENSORS = 1 << 19
-"""A model of 10^12 parameters with 400 experts in each of 60 layers has half as many."""
 MAX_DIMS = 8
 
 _LENGTH = struct.Struct("<Q")
@@ -73,15 +72,17 @@ def parse_safetensors_header(data: Buffer, file_name: str) -> dict[str, PlacedTe
         UnsupportedTensorTypeError: a tensor is of a type that the format does not define.
     """
     stop = _header_stop(data, file_name)
+    most = most_tensors(len(data))
     tensors: dict[str, PlacedTensor] = {}
     try:
         for member in members(data, _LENGTH.size, stop):
             if member.key == "__metadata__":
+                _check_metadata(data, member, file_name)
                 continue
             if member.key in tensors:
                 raise _corrupt(file_name, f"the tensor {quoted(member.key)} occurs twice")
-            if len(tensors) == MAX_TENSORS:
-                raise _corrupt(file_name, f"it has more than {MAX_TENSORS} tensors")
+            if len(tensors) == most:
+                raise _corrupt(file_name, f"it has more than {most} tensors")
             tensors[member.key] = _tensor(data, member, stop, file_name)
     except MalformedJsonError as error:
         raise _corrupt(file_name, f"the header cannot be read: {error}") from None
@@ -107,6 +108,13 @@ def _header_stop(data: Buffer, file_name: str) -> int:
     return _LENGTH.size + int(claimed)
 
 
+def _check_metadata(data: Buffer, metadata: Member, file_name: str) -> None:
+    """Texts by name, of which nothing is kept."""
+    for member in members(data, metadata.start, metadata.stop):
+        if not isinstance(parse_value(data, member, MAX_HEADER_BYTES), str):
+            raise _corrupt(file_name, f"__metadata__ {quoted(member.key)} is no text")
+
+
 def _tensor(data: Buffer, member: Member, data_start: int, file_name: str) -> PlacedTensor:
     what = f"tensor {quoted(member.key)}"
     if not member.key:
@@ -122,30 +130,30 @@ def _tensor(data: Buffer, member: Member, data_start: int, file_name: str) -> Pl
         raise _corrupt(
             file_name, f"{what} has the impossible data_offsets {_shown(entry, 'data_offsets')}"
         )
-    bits = _bits(entry, what, file_name)
+    dtype, bits = _storage_type(entry, what, file_name)
     start, stop = offsets
     if math.prod(shape) * bits != 8 * (stop - start):
         raise _corrupt(
             file_name,
-            f"{what} of type {entry['dtype']} and shape {list(shape)} takes "
+            f"{what} of type {dtype} and shape {list(shape)} takes "
             f"{math.prod(shape) * bits / 8:.15g} bytes, and not {stop - start}",
         )
     row_bits = shape[-1] * bits if shape else bits
     if row_bits % 8:
         raise _corrupt(file_name, f"{what} has rows of {row_bits} bits, which is no whole byte")
-    info = TensorInfo(member.key, shape, entry["dtype"])
+    info = TensorInfo(member.key, shape, dtype)
     return PlacedTensor(info, data_start + start, math.prod(shape[:-1]), row_bits // 8)
 
 
-def _bits(entry: dict[str, Any], what: str, file_name: str) -> int:
+def _storage_type(entry: dict[str, Any], what: str, file_name: str) -> tuple[str, int]:
+    """Name and bits per element of a tensor's type."""
     dtype = entry.get("dtype")
-    bits = BITS.get(dtype) if isinstance(dtype, str) else None
-    if bits is None:
+    if not isinstance(dtype, str) or dtype not in BITS:
         raise UnsupportedTensorTypeError(
             f"{file_name}: {what} has storage type {_shown(entry, 'dtype')}, which is unknown.",
             hint="Save the model in BF16, F16 or F32.",
         )
-    return bits
+    return sys.intern(dtype), BITS[dtype]
 
 
 def _naturals(value: Any) -> tuple[int, ...] | None:

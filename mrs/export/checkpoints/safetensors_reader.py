@@ -14,7 +14,7 @@ from mrs.export.checkpoints.checkpoint import TensorInfo
 from mrs.export.checkpoints.gguf_header import quoted
 from mrs.export.checkpoints.mapped_file import MappedFile
 from mrs.export.checkpoints.placed_tensor import PlacedTensor
-from mrs.export.checkpoints.safetensors_header import MAX_TENSORS, parse_safetensors_header
+from mrs.export.checkpoints.safetensors_header import parse_safetensors_header
 from mrs.export.checkpoints.safetensors_shards import INDEX_FILE, find_shards, read_index
 
 
@@ -105,8 +105,6 @@ def _add_tensors(tensors: dict[str, tuple[MappedFile, PlacedTensor]], file: Mapp
                 hint="Leave only the files of one model in the folder.",
             )
         tensors[name] = (file, tensor)
-    if len(tensors) > MAX_TENSORS:
-        raise CorruptCheckpointError(f"The model has more than {MAX_TENSORS} tensors.")
 
 
 def _check_index(folder: Path, tensors: Mapping[str, tuple[MappedFile, PlacedTensor]]) -> None:

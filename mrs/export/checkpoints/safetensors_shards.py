@@ -19,6 +19,8 @@ MAX_SHARDS = 1000
 
 _MOST_ENTRIES = 20_000
 _MAX_INDEX_BYTES = 100_000_000
+_MAX_INDEX_ENTRIES = 1 << 19
+"""A model of 10^12 parameters with 400 experts in each of 60 layers has half as many tensors."""
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.safetensors")
 # Mistral's repositories hold their weights a second time, under other names.
 _SECOND_COPIES = re.compile(r"consolidated.*\.safetensors")
@@ -96,6 +98,8 @@ def _weight_map(file: MappedFile, path: Path) -> dict[str, str]:
             name = parse_value(file.data, tensor, limit=1024)
             if not isinstance(name, str) or not is_contained(name) or "/" in name:
                 raise _corrupt_index(path, f"{quoted(tensor.key)} is said to be in {name!r:.80}")
+            if len(places) == _MAX_INDEX_ENTRIES:
+                raise _corrupt_index(path, f"it names more than {_MAX_INDEX_ENTRIES} tensors")
             places[tensor.key] = files.setdefault(name, name)
     if not places:
         raise _corrupt_index(path, "it has no weight_map")

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mrs.errors import CheckpointError, CorruptCheckpointError
@@ -15,6 +17,7 @@ from tests.export.checkpoints.raw_gguf import (
     INT32,
     STRING,
     UINT8,
+    UINT32,
     array,
     entry,
     gguf_bytes,
@@ -100,12 +103,52 @@ def test_a_lie_is_told(tmp_path: Path, data: bytes, words: str) -> None:
 def test_the_elements_of_all_arrays_are_bounded_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gguf_header, "MAX_ARRAY_ELEMENTS", 10)
+    monkeypatch.setattr(gguf_header, "most_elements", lambda size: 10)
     arrays = [array(key, UINT8, 5, bytes(5)) for key in "abc"]
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf_bytes([ARCHITECTURE, *arrays[:2]]))
     open_gguf(path).close()
     assert "over 10 array elements" in refusal(tmp_path, gguf_bytes([ARCHITECTURE, *arrays]))
+
+
+def test_a_vocabulary_of_two_million_tokens_needs_a_file_of_its_size(tmp_path: Path) -> None:
+    assert "array elements" in refusal(
+        tmp_path, gguf_bytes([ARCHITECTURE, array("k", UINT8, 2_000_000, bytes(2_000_000))])
+    )
+    path = tmp_path / "large.gguf"
+    path.write_bytes(
+        gguf_bytes([ARCHITECTURE, array("k", UINT32, 2_000_000, bytes(8_000_000))])
+        + bytes(28_000_000)
+    )
+    open_gguf(path).close()
+
+
+def test_arrays_that_nobody_asks_for_take_no_more_than_their_bytes(tmp_path: Path) -> None:
+    numbers = array("n", UINT32, 100_000, np.arange(1000, 101_000, dtype="<u4").tobytes())
+    strings = array("tokenizer.ggml.tokens", STRING, 50_000, string("ab") * 50_000)
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf_bytes([ARCHITECTURE, numbers, strings]))
+    tracemalloc.start()
+    try:
+        with open_gguf(path) as checkpoint:
+            # Beside the kept arrays, one of them is copied at a time.
+            assert tracemalloc.get_traced_memory()[1] < 2 * path.stat().st_size
+            assert checkpoint.metadata["n"] == list(range(1000, 101_000))
+            assert checkpoint.metadata["tokenizer.ggml.tokens"] == ["ab"] * 50_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_only_a_large_file_may_have_many_tensors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gguf_header, "_FEW_TENSORS", 100)
+    count = 1000
+    tensors = b"".join(tensor(str(number), [1], offset=32 * number) for number in range(count))
+    data = gguf_bytes(tensors=[tensors], tensor_count=count)
+    assert f"claims {count} tensors" in refusal(tmp_path, data)
+    (tmp_path / "m.gguf").write_bytes(data + bytes(512 * count))
+    open_gguf(tmp_path / "m.gguf").close()
 
 
 def test_a_string_longer_than_the_bound_is_refused(

@@ -1,4 +1,4 @@
-"""Laws of the GGUF reader: whatever the bytes are, it opens or raises an `MrsError`."""
+"""Laws of the GGUF reader: whatever the bytes are, it opens or raises a `CheckpointError`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrs.errors import CorruptCheckpointError, MrsError
+from mrs.errors import CheckpointError, CorruptCheckpointError
 from mrs.export.checkpoints.gguf_reader import open_gguf
 from tests.export.gguf_files import MetadataItem, TensorItem, quantize, write_gguf
 
@@ -53,6 +53,7 @@ def header_size(valid: bytes) -> int:
 
 def open_and_read_all(path: Path) -> None:
     with open_gguf(path) as checkpoint:
+        assert all(checkpoint.metadata[key] is not None for key in checkpoint.metadata)
         for name, info in checkpoint.tensors.items():
             rows = math.prod(info.shape[:-1])
             assert checkpoint.read_rows(name, 0, rows).tobytes()
@@ -70,7 +71,7 @@ def test_every_truncation_is_reported(valid: bytes, scratch: Path) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
-def test_changed_bytes_open_or_raise_an_mrs_error(
+def test_changed_bytes_open_or_raise_a_checkpoint_error(
     valid: bytes, scratch: Path, data: st.DataObject
 ) -> None:
     size = header_size(valid)
@@ -81,7 +82,7 @@ def test_changed_bytes_open_or_raise_an_mrs_error(
     scratch.write_bytes(changed)
     try:
         open_and_read_all(scratch)
-    except MrsError as error:
+    except CheckpointError as error:
         assert error.message
 
 
@@ -101,7 +102,7 @@ def test_a_hostile_number_anywhere_allocates_nothing_of_its_size(
                 scratch.write_bytes(changed)
                 tracemalloc.reset_peak()
                 before = tracemalloc.get_traced_memory()[0]
-                with contextlib.suppress(MrsError):
+                with contextlib.suppress(CheckpointError):
                     open_and_read_all(scratch)
                 assert tracemalloc.get_traced_memory()[1] - before < 300_000
     finally:
@@ -110,9 +111,9 @@ def test_a_hostile_number_anywhere_allocates_nothing_of_its_size(
 
 @settings(max_examples=200, deadline=None)
 @given(tail=st.binary(max_size=300))
-def test_noise_after_the_magic_opens_or_raises_an_mrs_error(scratch: Path, tail: bytes) -> None:
+def test_noise_after_the_magic_opens_or_is_refused(scratch: Path, tail: bytes) -> None:
     scratch.write_bytes(b"GGUF\x03\x00\x00\x00" + tail)
     try:
         open_and_read_all(scratch)
-    except MrsError as error:
+    except CheckpointError as error:
         assert error.message
