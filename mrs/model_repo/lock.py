@@ -97,6 +97,7 @@ class ModelFacts(_Frozen):
         eos_token_ids: ids that end generation; the vocabulary's own comes first.
         add_bos: whether an encoded prompt starts with the BOS token when a template adds none.
         embedding: of an embedding model; None for others.
+        chat_template: where the chat template comes from, in words; None if there is none.
     """
 
     kind: Literal["decoder", "embedding"] = "decoder"
@@ -110,6 +111,7 @@ class ModelFacts(_Frozen):
     eos_token_ids: tuple[int, ...]
     add_bos: bool
     embedding: EmbeddingFacts | None = None
+    chat_template: str | None = None
 
     @model_validator(mode="after")
     def _has_what_its_kind_needs(self) -> Self:
