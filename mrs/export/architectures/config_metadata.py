@@ -183,6 +183,12 @@ class _Translation:
         if (sliding := rope.optional_section(_SLIDING)) is not None:
             if (base := sliding.optional_number("rope_theta")) is not None:
                 self._found["rope.freq_base_swa"] = base
+            kind = sliding.optional_text("rope_type") or "default"
+            if kind != "default":
+                raise UnsupportedArchitectureError(
+                    f"The rope scaling {kind!r:.80} in layers with a window is not supported.",
+                    hint="Export a model that scales the other layers alone.",
+                )
         elif not rope.has(_FULL):
             return rope
         return rope.optional_section(_FULL) or JsonSection(config.file, {})

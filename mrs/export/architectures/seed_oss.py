@@ -7,7 +7,7 @@ from mrs.export.architectures.family import Family, HuggingFaceForm
 SEED_OSS = Family(
     name="seed_oss",
     title="Seed-OSS",
-    # It is the MLP's input norm in spite of its name.
+    # It is the norm before the MLP in spite of its name.
     gguf_tensors={"post_attention_norm": "ffn_norm"},
     huggingface=HuggingFaceForm(
         model_types=("seed_oss",),

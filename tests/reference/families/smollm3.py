@@ -15,7 +15,12 @@ _YARN = {
 CASES = (
     TinyModel("smollm3", "smollm3", _FOUR),
     TinyModel("smollm3-8-1", "smollm3", {**_FOUR, **heads(8, 1)}),
-    TinyModel("smollm3-bias", "smollm3", {**_FOUR, "attention_bias": True, "mlp_bias": True}),
+    TinyModel(
+        "smollm3-bias",
+        "smollm3",
+        {**_FOUR, "attention_bias": True, "mlp_bias": True},
+        gguf=False,
+    ),
     TinyModel("smollm3-untied", "smollm3", {**_FOUR, "tie_word_embeddings": False}),
     TinyModel("smollm3-yarn", "smollm3", {**_FOUR, "rope_parameters": _YARN}, tokens=60),
     TinyModel(
