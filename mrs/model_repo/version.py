@@ -46,6 +46,11 @@ class ModelVersion:
         return self.path / "chat_template.jinja"
 
     @property
+    def tool_template_path(self) -> Path:
+        """The chat template for conversations with tools; few models have one of its own."""
+        return self.path / "additional_chat_templates" / "tool_use.jinja"
+
+    @property
     def size(self) -> int:
         """Bytes in all files that the lock names."""
         return sum(file.size for file in self.lock.files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ModelLoadError, UsageError
@@ -139,18 +140,24 @@ def _check_option(name: str, value: int, least: int, most: int, why: str = "") -
 
 def _prompt_encoder(version: ModelVersion, tokenizer: Tokenizer) -> PromptEncoder:
     facts = version.lock.model
-    template = None
-    if version.chat_template_path.is_file():
-        bos = "" if facts.bos_token_id is None else tokenizer.decode([facts.bos_token_id])
-        eos = tokenizer.decode([facts.eos_token_ids[0]]) if facts.eos_token_ids else ""
-        template = ChatTemplate(_template_source(version), bos_token=bos, eos_token=eos)
+    bos = "" if facts.bos_token_id is None else tokenizer.decode([facts.bos_token_id])
+    eos = tokenizer.decode([facts.eos_token_ids[0]]) if facts.eos_token_ids else ""
+
+    def template(path: Path) -> ChatTemplate | None:
+        if not path.is_file():
+            return None
+        return ChatTemplate(_template_source(path), bos_token=bos, eos_token=eos)
+
     return PromptEncoder(
-        tokenizer, template, bos_token_id=facts.bos_token_id, add_bos=facts.add_bos
+        tokenizer,
+        template(version.chat_template_path),
+        bos_token_id=facts.bos_token_id,
+        add_bos=facts.add_bos,
+        tool_template=template(version.tool_template_path),
     )
 
 
-def _template_source(version: ModelVersion) -> str:
-    path = version.chat_template_path
+def _template_source(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -26,6 +26,7 @@ class PromptEncoder:
         template: its chat template, or None if it has none.
         bos_token_id: its begin-of-sequence token, if any.
         add_bos: whether a prompt that does not start with BOS gets one.
+        tool_template: the template for conversations with tools, if it is another.
 
     Raises:
         ModelLoadError: the control tokens start with more than 2048 different characters.
@@ -38,9 +39,11 @@ class PromptEncoder:
         *,
         bos_token_id: int | None,
         add_bos: bool,
+        tool_template: ChatTemplate | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._template = template
+        self._tool_template = tool_template or template
         self._bos = [bos_token_id] if add_bos and bos_token_id is not None else []
         self._disguise = _Disguise(tokenizer.special_tokens)
 
@@ -66,12 +69,13 @@ class PromptEncoder:
             ChatTemplateError: there is no template, or it fails on or refuses the messages.
             InvalidValueError: a content part is not text, or the nesting is too deep.
         """
-        if self._template is None:
+        template = self._tool_template if variables.get("tools") else self._template
+        if template is None:
             raise ChatTemplateError(
                 "The model has no chat template.",
                 hint="Use text completions, or export the model with a chat template.",
             )
-        prompt = self._template.render(
+        prompt = template.render(
             [self._disguise.put_on(_with_flat_content(message)) for message in messages],
             add_generation_prompt=add_generation_prompt,
             **{name: self._disguise.put_on(value) for name, value in variables.items()},

@@ -208,3 +208,16 @@ def test_a_text_prompt_starts_with_one_bos() -> None:
 def test_control_tokens_in_a_text_prompt_are_text_unless_asked_for() -> None:
     assert specials(encoder().encode_text("<|im_end|>")) == []
     assert encoder().encode_text("<|im_end|>", parse_special=True) == (IM_END,)
+
+
+def test_conversations_with_tools_may_have_a_template_of_their_own() -> None:
+    prompts = PromptEncoder(
+        TOKENIZER,
+        ChatTemplate("a"),
+        bos_token_id=None,
+        add_bos=False,
+        tool_template=ChatTemplate("b"),
+    )
+    assert prompts.encode_chat([]) == (ord("a"),)
+    assert prompts.encode_chat([], tools=[]) == (ord("a"),)
+    assert prompts.encode_chat([], tools=[{"type": "function"}]) == (ord("b"),)
