@@ -10,8 +10,8 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
-from mrs.export.architectures.context_length import at_context
 from mrs.export.architectures.canonical_gguf import open_canonical_gguf
+from mrs.export.architectures.context_length import at_context
 from mrs.export.architectures.huggingface import open_huggingface
 from mrs.export.architectures.registry import decoder_spec
 from mrs.export.architectures.spec import DecoderSpec
@@ -40,14 +40,16 @@ class Sizes:
     vocab_size: int
 
 
-def build(checkpoint: Checkpoint, folder: Path, context: int | None = None) -> DirectDecoder:
+def build(
+    checkpoint: Checkpoint, folder: Path, context: int | None = None, *, slots: int = 1
+) -> DirectDecoder:
     spec = at_context(decoder_spec(checkpoint), context)
     assert isinstance(spec, DecoderSpec)
     with WeightFile(folder / "model.onnx.data") as weight_file:
         weights = Weights(checkpoint, matrix_format("fp32"), GraphBuilder(weight_file))
         model = build_decoder(spec, weights)
     ir.save(model, folder / "model.onnx")
-    return DirectDecoder(folder / "model.onnx", _sizes(spec))  # type: ignore[arg-type]
+    return DirectDecoder(folder / "model.onnx", _sizes(spec), slots)  # type: ignore[arg-type]
 
 
 def _sizes(spec: DecoderSpec) -> Sizes:
