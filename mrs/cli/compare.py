@@ -62,7 +62,7 @@ def compare(
 
     repository = open_repository(repo)
     versions = (repository.resolve(first), repository.resolve(second))
-    speeds = (read_measurements(versions[0].path), read_measurements(versions[1].path))
+    speeds = (read_measurements(versions[0]), read_measurements(versions[1]))
     if measure:
         speeds = _measure(versions, silent=as_json)
     if as_json:

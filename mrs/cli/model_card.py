@@ -44,7 +44,7 @@ def version_summary(version: ModelVersion) -> dict[str, Any]:
 
 def version_proof(version: ModelVersion) -> dict[str, Any]:
     """What identifies an artifact and what was measured of it, in JSON values."""
-    lock, speed = version.lock, read_measurements(version.path)
+    lock, speed = version.lock, read_measurements(version)
     return {
         "artifact_digest": artifact_digest(lock),
         "parity": None if lock.parity is None else lock.parity.model_dump(mode="json"),
@@ -154,7 +154,7 @@ def _embedding_facts(facts: EmbeddingFacts) -> Iterable[tuple[str, str]]:
 
 def quality_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     """What was measured of a version, as pairs of a name and a value."""
-    parity, speed = version.lock.parity, read_measurements(version.path)
+    parity, speed = version.lock.parity, read_measurements(version)
     if isinstance(parity, ParityRecord):
         yield "mean KL", f"{parity.mean_kl:g} (largest {parity.max_kl:g})"
         yield "top-1", f"{parity.top1:g} %"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version as distribution_version
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mrs import __version__
 from mrs.canonical_json import canonical_json
-from mrs.errors import UsageError
+from mrs.errors import StorageError, UsageError
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.locked import require_same_artifact, require_same_inputs
 from mrs.export.parity.proof import ExportedModel, ParityMode, Proof, ReferenceMaker, prove
@@ -140,6 +140,9 @@ def export_model(
             return ExportOutcome(locked, True, time.perf_counter() - started)
         with progress.phase("Publish"):
             version = staged.publish(lock, reuse_same_input=existing is None and not request.force)
+        if proof.measurements is not None and not staged.reused:
+            with suppress(StorageError):  # The version is whole without its speeds.
+                write_measurements(version, proof.measurements)
         return ExportOutcome(version, staged.reused, time.perf_counter() - started)
 
 
@@ -231,7 +234,7 @@ def _prove(
     scratch: AbstractContextManager[StagedVersion],
     progress: Progress,
 ) -> Proof:
-    """Measure the staged model; what is not part of the lock is written beside it."""
+    """Measure the staged model."""
 
     def write_reference(folder: Path) -> None:
         _write_model(plan, "fp32", folder, progress, label="Write float32 reference")
@@ -247,10 +250,7 @@ def _prove(
         parameters=sum(prod(tensor.shape) for tensor in plan.checkpoint.tensors.values()),
         is_reference={tensor.stored_as for tensor in tensors.values()} <= _FLOAT32,
     )
-    proof = prove(model, ReferenceMaker(scratch, write_reference), request.parity, progress)
-    if proof.measurements is not None:
-        write_measurements(staged.path, proof.measurements)
-    return proof
+    return prove(model, ReferenceMaker(scratch, write_reference), request.parity, progress)
 
 
 def _lock(

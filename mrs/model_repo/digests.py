@@ -17,12 +17,10 @@ from mrs.model_repo.storage import storage_errors
 
 OnBytes = Callable[[int], None]
 
-MEASUREMENTS_FILE_NAME = "measurements.json"
 SIGNATURE_FILE_NAME = "model.sig"
 
-# What lies in a version without being part of it: the lock cannot digest itself, speed differs at
-# each measurement, and a signature comes later.
-_BESIDE_THE_ARTIFACT = frozenset({LOCK_FILE_NAME, MEASUREMENTS_FILE_NAME, SIGNATURE_FILE_NAME})
+# What lies in a version and in no lock: the lock itself, and a signature, which comes later.
+_BESIDE_THE_ARTIFACT = frozenset({LOCK_FILE_NAME, SIGNATURE_FILE_NAME})
 
 _CHUNK = 1 << 20
 
@@ -66,8 +64,8 @@ def digest_folder(folder: Path, on_bytes: OnBytes | None = None) -> tuple[FileDi
 def list_files(folder: Path) -> list[str]:
     """The relative POSIX paths of all that is not a folder under ``folder``, and of the artifact.
 
-    That leaves out ``mrs.lock``, the measurements and the signature. Links and special files are
-    listed too: it is for the caller to refuse them.
+    That leaves out ``mrs.lock`` and the signature. Links and special files are listed too: it is
+    for the caller to refuse them.
 
     Raises:
         OSError: a folder cannot be read.

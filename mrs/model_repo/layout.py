@@ -6,6 +6,7 @@
     <root>/.staging/<token>/    a version in the making
     <root>/.staging/<token>.lock    held by the process that makes it, for as long as it lives
     <root>/.trash/<token>       on its way out
+    <root>/.measurements/<name>/<number>.json    how fast a version ran on this machine
     <root>/.lock                held while a folder is renamed into or out of place
 
 Readers take no lock: a version appears and vanishes with one rename.
@@ -24,7 +25,9 @@ from filelock import FileLock, Timeout
 
 from mrs.errors import StorageError
 from mrs.model_repo.reference import is_name, parse_number
-from mrs.model_repo.storage import fsync_folder, storage_errors
+from mrs.model_repo.storage import fsync_folder, is_empty, storage_errors
+
+MEASUREMENTS_FOLDER = ".measurements"
 
 # A change takes two or three renames. Whoever holds the lock for a minute is not making one.
 _PATIENCE_SECONDS = 60.0
@@ -37,6 +40,7 @@ class RepositoryLayout:
         self.root = root
         self.staging = root / ".staging"
         self.trash = root / ".trash"
+        self.measurements = root / MEASUREMENTS_FOLDER
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -79,6 +83,14 @@ class RepositoryLayout:
     def version_path(self, name: str, number: int) -> Path:
         """The folder of a version, whether it exists or not."""
         return self.root / name / str(number)
+
+    def forget_measurements(self, name: str, number: int) -> None:
+        """Delete what was measured of a version, if anything was."""
+        path = self.measurements / name / f"{number}.json"
+        with storage_errors(path):
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir() and is_empty(path.parent):
+                path.parent.rmdir()
 
     def move_to_trash(self, path: Path) -> Path:
         """Rename ``path`` out of sight, for good even if the machine stops now."""

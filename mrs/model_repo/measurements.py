@@ -1,22 +1,23 @@
-"""``measurements.json``: what was measured of a version on the machine that made it.
+"""How fast a version ran on the machine that holds it.
 
-No two measurements of a speed are equal, so the file is no part of the artifact: no lock names it
-and no digest covers it.
+No two measurements are equal, and another machine has other speeds: they are kept in the
+repository, beside the versions and not in them, so that the same input gives the same bytes.
 """
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mrs.canonical_json import canonical_json
-from mrs.errors import MrsError
-from mrs.model_repo.digests import MEASUREMENTS_FILE_NAME
-from mrs.model_repo.lock_file import read_metadata
+from mrs.errors import StorageError
+from mrs.model_repo.digests import read_small_file
+from mrs.model_repo.layout import MEASUREMENTS_FOLDER, make_folder
 from mrs.model_repo.storage import storage_errors
+from mrs.model_repo.version import ModelVersion
 
 _LARGEST = 64 << 10
 _Rate = Field(gt=0, allow_inf_nan=False)
@@ -43,23 +44,33 @@ class Measurements(BaseModel):
     onnxruntime: str
 
 
-def write_measurements(folder: Path, measurements: Measurements) -> None:
-    """Write ``folder/measurements.json``.
+def write_measurements(version: ModelVersion, measurements: Measurements) -> None:
+    """Keep the speeds of a version of a repository.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: they cannot be written.
     """
-    path = folder / MEASUREMENTS_FILE_NAME
+    path = _path(version)
+    if path is None:
+        raise StorageError(f"{version.path} is in no repository.")
     with storage_errors(path):
+        make_folder(path.parent.parent)
+        make_folder(path.parent)
         path.write_bytes(canonical_json(measurements.model_dump(mode="json")))
 
 
-def read_measurements(folder: Path) -> Measurements | None:
-    """What was measured of a version; None if nothing was, or the file cannot be used."""
-    path = folder / MEASUREMENTS_FILE_NAME
-    if not os.path.lexists(path):
+def read_measurements(version: ModelVersion) -> Measurements | None:
+    """The speeds of a version; None if none were measured, or the file cannot be used."""
+    path = _path(version)
+    if path is None:
         return None
-    try:
-        return Measurements.model_validate_json(read_metadata(path, _LARGEST), strict=True)
-    except (MrsError, ValidationError):
+    with suppress(OSError, ValidationError):
+        return Measurements.model_validate_json(read_small_file(path, _LARGEST), strict=True)
+    return None
+
+
+def _path(version: ModelVersion) -> Path | None:
+    if version.number is None:
         return None
+    folder = version.path.parents[1] / MEASUREMENTS_FOLDER / version.name
+    return folder / f"{version.number}.json"

@@ -158,7 +158,10 @@ class ModelRepository:
         self.locate(reference)  # Before a lock makes a repository where there is none.
         with self._layout.exclusive():
             found = self.locate(reference)
-            folder = self._layout.version_path(found.name, self._existing_number(found))
+            number = self._existing_number(found)
+            # First, since the number may be given to another version.
+            self._layout.forget_measurements(found.name, number)
+            folder = self._layout.version_path(found.name, number)
             buried = self._layout.move_to_trash(folder)
             with storage_errors(folder.parent):
                 if is_empty(folder.parent):

@@ -1,8 +1,8 @@
 """Signatures of versions, in the format of the OpenSSF Model Signing specification.
 
 ``model.sig`` in a version's folder is a Sigstore bundle, made with an elliptic-curve key and
-without any service. It covers every other file of the folder, ``mrs.lock`` and the measurements
-included, whatever the folder is called: a copy has the signature of its original.
+without any service. It covers every other file of the folder, ``mrs.lock`` included, whatever the
+folder is called: a copy has the signature of its original.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 
 from mrs.errors import RuntimeUnavailableError, SignatureError, UsageError
 from mrs.model_repo.digests import (
-    MEASUREMENTS_FILE_NAME,
     SIGNATURE_FILE_NAME,
     list_files,
     read_small_file,
@@ -117,11 +116,8 @@ def _signed_files(signature: bytes) -> dict[str, str]:
 
 def _present_files(version: ModelVersion) -> set[str]:
     """All that lies in a version but the signature."""
-    beside = (LOCK_FILE_NAME, MEASUREMENTS_FILE_NAME)
-    return {
-        *list_files(version.path),
-        *(name for name in beside if os.path.lexists(version.path / name)),
-    }
+    lock = {LOCK_FILE_NAME} if os.path.lexists(version.path / LOCK_FILE_NAME) else set()
+    return {*list_files(version.path), *lock}
 
 
 def _first_difference(version: ModelVersion, signed: dict[str, str]) -> str:

@@ -40,11 +40,9 @@ Weights = dict[str, NDArray[np.float32]]
 
 
 def artifact(version: Path) -> dict[str, bytes]:
-    """All files of a version but the speeds that were measured."""
+    """All files of a version."""
     files = (path for path in version.rglob("*") if path.is_file())
-    found = {path.relative_to(version).as_posix(): path.read_bytes() for path in files}
-    del found["measurements.json"]
-    return found
+    return {path.relative_to(version).as_posix(): path.read_bytes() for path in files}
 
 
 def export(source: Path, root: Path, quant: str = "q8") -> ModelVersion:

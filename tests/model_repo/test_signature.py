@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from mrs.errors import CorruptVersionError, RuntimeUnavailableError, SignatureError, UsageError
-from mrs.model_repo.measurements import Measurements, write_measurements
 from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.signature import sign, signature_path, verify_signature
 from mrs.model_repo.verification import verify
@@ -25,22 +24,12 @@ FILES = (
     "tokenizer.json",
     "manifest.json",
     "mrs.lock",
-    "measurements.json",
 )
 
 
 @pytest.fixture
 def version(repository: ModelRepository) -> ModelVersion:
-    version = publish(repository)
-    speed = Measurements(
-        decode_tokens_per_second=1,
-        prefill_tokens_per_second=2,
-        threads=1,
-        processor="a processor",
-        onnxruntime="1.32.0",
-    )
-    write_measurements(version.path, speed)
-    return version
+    return publish(repository)
 
 
 class Keys:

@@ -64,7 +64,7 @@ class ExportedModel:
 
 @dataclass(frozen=True)
 class Proof:
-    """What came out: for the lock, and for the measurements beside it."""
+    """What came out: for the lock, and for the repository."""
 
     parity: ParityRecord | UnmeasuredParity
     measurements: Measurements | None = None

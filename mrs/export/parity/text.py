@@ -51,7 +51,12 @@ def bundled_text() -> str:
 
 
 def tokenize_text(
-    tokenizer_json: Path, *, context_length: int, begin_token: int | None, text: str | None = None
+    tokenizer_json: Path,
+    *,
+    context_length: int,
+    begin_token: int | None,
+    text: str | None = None,
+    most_tokens: int = MOST_TOKENS,
 ) -> TokenizedText:
     """Tokenize the text and cut it into windows.
 
@@ -60,6 +65,7 @@ def tokenize_text(
         context_length: the model's; no window is longer.
         begin_token: what each window starts with, as prompts do, if anything.
         text: another text than the bundled one.
+        most_tokens: what is beyond is left out.
 
     Raises:
         NotMeasurableError: the windows hold no two tokens in a row.
@@ -70,7 +76,7 @@ def tokenize_text(
     ids = Tokenizer.from_file(str(tokenizer_json)).encode(text, add_special_tokens=False).ids
     start = [] if begin_token is None else [begin_token]
     length = max(1, min(LONGEST_WINDOW, context_length) - len(start))
-    tokens = ids[:MOST_TOKENS]
+    tokens = ids[:most_tokens]
     windows = [start + tokens[at : at + length] for at in range(0, len(tokens), length)]
     windows = [window for window in windows if len(window) > 1]
     if not windows:

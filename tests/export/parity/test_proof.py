@@ -62,21 +62,27 @@ def test_float32_is_its_own_reference(tiny: TinyExport) -> None:
     assert parity.reference_perplexity == figures(tiny.measured(quant="q8")).reference_perplexity
 
 
-def test_the_lock_has_the_parity_and_a_file_beside_it_the_speed(tiny: TinyExport) -> None:
+def test_the_lock_has_the_parity_and_the_repository_the_speed(tiny: TinyExport) -> None:
     version = tiny.measured()
     lock = json.loads((version.path / "mrs.lock").read_text())
     assert lock["parity"]["mean_kl"] == figures(version).mean_kl
-    speed = read_measurements(version.path)
+    speed = read_measurements(version)
     assert speed is not None
     assert speed.decode_tokens_per_second > 0
     assert speed.prefill_tokens_per_second > 0
-    assert "measurements.json" not in {file.path for file in version.lock.files}
     assert verify(version).ok
 
 
 def test_measuring_again_gives_the_same_lock(tiny: TinyExport) -> None:
-    first, second = tiny.measured(), tiny.measured(force=True)
-    assert (first.path / "mrs.lock").read_bytes() == (second.path / "mrs.lock").read_bytes()
+    tiny.measured()
+    tiny.measured(force=True)
+    files = tiny.files()
+    first, second = (
+        {name.removeprefix(start): data for name, data in files.items() if name.startswith(start)}
+        for start in ("tiny/1/", "tiny/2/")
+    )
+    assert "mrs.lock" in first
+    assert first == second
 
 
 def test_an_artifact_is_the_same_measured_or_not(tiny: TinyExport) -> None:
@@ -87,13 +93,13 @@ def test_an_artifact_is_the_same_measured_or_not(tiny: TinyExport) -> None:
 
 def test_nothing_is_left_of_the_reference(tiny: TinyExport) -> None:
     tiny.measured()
-    assert tiny.leftovers() == [".lock"]
+    assert tiny.leftovers() == [".lock", ".measurements/tiny/1.json"]
 
 
 def test_what_was_not_asked_for_is_not_measured(tiny: TinyExport) -> None:
     version = tiny.export()
     assert reason(version) == "it was not asked for (--parity never)"
-    assert read_measurements(version.path) is None
+    assert read_measurements(version) is None
 
 
 def test_a_large_model_is_measured_on_demand_alone(
@@ -102,7 +108,7 @@ def test_a_large_model_is_measured_on_demand_alone(
     monkeypatch.setattr(reference_size, "MOST_PARAMETERS", 1000)
     version = tiny.measured()
     assert reason(version) == "the model has more than 2 billion parameters"
-    assert read_measurements(version.path) is not None
+    assert read_measurements(version) is not None
     assert figures(tiny.export(parity=ParityMode.ALWAYS)).mean_kl > 0
 
 
