@@ -1,4 +1,4 @@
-"""Rows of one step that differ in length and past have positions, windows, rotations of their own."""
+"""Unlike rows of one step: each has positions, windows and rotations of its own."""
 
 from __future__ import annotations
 
