@@ -17,8 +17,9 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="NAME (its newest version), NAME:VERSION, the folder of a version (./DIR), a .gguf "
-        "file, or pypi:NAME==VERSION.",
+        help="NAME (its newest version), NAME:VERSION, the folder of a version (./DIR), or a "
+        "source that is exported first: a .gguf file, a model's folder, ORG/NAME on the Hub, "
+        "pypi:NAME==VERSION.",
         autocompletion=complete_reference,
         show_default=False,
     ),
@@ -27,7 +28,7 @@ ModelArgument = Annotated[
 QuantizationOption = Annotated[
     Quantization,
     typer.Option(
-        help="How weights are stored if MODEL has to be exported: q8, fp32, or auto.",
+        help="How weights are stored if MODEL has to be exported; see `mrs export --help`.",
         show_default=True,
     ),
 ]
@@ -63,14 +64,30 @@ def find_model(
 
 def is_source(model: str, repository: ModelRepository) -> bool:
     """Whether ``model`` is something to export and no reference to a version."""
-    if model.lower().startswith("pypi:") or _is_file(model):
+    from mrs.export.sources.hub_reference import looks_like_hub_reference
+
+    path = _path(model)
+    if path is not None and path.exists():
+        return path.is_file() or (_is_checkpoint_folder(path) and model not in repository.names())
+    if model.lower().startswith("pypi:") or looks_like_hub_reference(model):
         return True
     # Then the message should be about a file; but `x.gguf` may be the name of a model, too.
     return model.lower().endswith(".gguf") and model not in repository.names()
 
 
-def _is_file(text: str) -> bool:
+def _path(text: str) -> Path | None:
+    """What ``text`` is as a path, if it can be looked for."""
     try:
-        return Path(text).expanduser().is_file()
+        path = Path(text).expanduser()
+        path.stat()
+    except FileNotFoundError:
+        return path
     except (OSError, RuntimeError, ValueError):
-        return False
+        return None
+    return path
+
+
+def _is_checkpoint_folder(path: Path) -> bool:
+    from mrs.model_repo.lock import LOCK_FILE_NAME
+
+    return (path / "config.json").is_file() and not (path / LOCK_FILE_NAME).exists()

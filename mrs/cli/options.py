@@ -18,6 +18,8 @@ class Quantization(StrEnum):
     AUTO = "auto"
     KEEP = "keep"
     Q8 = "q8"
+    Q4 = "q4"
+    W8A8 = "w8a8"
     FP32 = "fp32"
 
 

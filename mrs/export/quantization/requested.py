@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -32,11 +32,15 @@ class QuantizationMap:
                 return quantization
         return self.default
 
+    def used(self) -> set[str]:
+        """Every quantization that a tensor may have."""
+        return {self.default, *(quantization for _, quantization in self.patterns)}
+
     def options(self) -> dict[str, str]:
-        """As the lock records it."""
+        """As the lock records it; `recorded_map` reads the patterns again."""
         found = {"quant": self.default}
         if self.patterns:
-            found["quant-map"] = ",".join("=".join(pair) for pair in self.patterns)
+            found["quant_map"] = ",".join("=".join(pair) for pair in self.patterns)
         return found
 
     def check_used(self, matrices: Collection[str]) -> None:
@@ -71,13 +75,19 @@ def parse_quantization(quant: str, entries: Iterable[str] = ()) -> QuantizationM
 
 def _parse_entry(entry: str) -> tuple[str, str]:
     pattern, equals, quantization = entry.rpartition("=")
-    if not pattern or not equals:
+    if not pattern or not equals or "," in entry:
         raise UsageError(
             f"--quant-map {entry!r:.80} is no PATTERN=QUANTIZATION.",
             hint="Such as --quant-map '*.ffn_down.weight=q8'.",
             param="quant_map",
         )
     return pattern, _known(quantization)
+
+
+def recorded_map(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The ``--quant-map`` entries that a lock's options record."""
+    recorded = options.get("quant_map", "")
+    return tuple(recorded.split(",")) if recorded else ()
 
 
 def _known(name: str) -> str:
@@ -87,12 +97,3 @@ def _known(name: str) -> str:
             hint="Leave --quant out to let mrs choose.",
         )
     return name
-
-
-def resolve_quantization(name: str) -> str:
-    """A ``--quant`` value, after it was checked.
-
-    Raises:
-        UsageError: it is unknown.
-    """
-    return _known(name)

@@ -6,6 +6,7 @@ from mrs.errors import UsageError
 from mrs.export.quantization.requested import (
     QUANTIZATIONS,
     parse_quantization,
+    recorded_map,
 )
 
 MATRICES = ("token_embd.weight", "blk.0.attn_q.weight", "blk.0.ffn_down.weight", "output.weight")
@@ -40,7 +41,7 @@ def test_a_pattern_may_hold_an_equals_sign() -> None:
     assert parse_quantization("auto", ["a=b=q8"]).of("a=b") == "q8"
 
 
-@pytest.mark.parametrize("entry", ["", "q8", "=q8"])
+@pytest.mark.parametrize("entry", ["", "q8", "=q8", "a,b=q8"])
 def test_an_entry_without_a_pattern_is_refused(entry: str) -> None:
     with pytest.raises(UsageError, match="is no PATTERN=QUANTIZATION"):
         parse_quantization("auto", [entry])
@@ -66,8 +67,10 @@ def test_a_pattern_that_matches_nothing_is_named_with_the_nearest_tensors() -> N
 def test_options_for_the_lock_tell_patterns_and_their_order() -> None:
     assert parse_quantization("auto").options() == {"quant": "auto"}
     one, other = (parse_quantization("auto", entries).options() for entries in (AB, AB[::-1]))
-    assert one == {"quant": "auto", "quant-map": "a*=q8,b*=fp32"}
+    assert one == {"quant": "auto", "quant_map": "a*=q8,b*=fp32"}
     assert one != other
+    assert recorded_map(one) == tuple(AB)
+    assert recorded_map({"quant": "auto"}) == ()
 
 
 AB = ["a*=q8", "b*=fp32"]
