@@ -14,7 +14,11 @@ from mrs.export.architectures.embedding_spec import (
     Pooling,
 )
 from mrs.export.architectures.gemma_embedding import GEMMA_EMBEDDING
-from mrs.export.architectures.registry import ENCODER_ARCHITECTURES, family_of
+from mrs.export.architectures.registry import (
+    EMBEDDING_ARCHITECTURES,
+    ENCODER_ARCHITECTURES,
+    family_of,
+)
 from mrs.export.checkpoints.checkpoint import Checkpoint
 
 # Source: enum llama_pooling_type of llama.cpp.
@@ -34,8 +38,8 @@ def describe_embedding(checkpoint: Checkpoint, head: EmbeddingHead) -> Embedding
     if encoder is not None:
         spec = EmbeddingSpec(describe_encoder(encoder, checkpoint), head)
     else:
-        body = describe_decoder(family_of(checkpoint), checkpoint, embeds=True)
-        spec = EmbeddingSpec(body, head)
+        family = EMBEDDING_ARCHITECTURES.get(checkpoint.architecture) or family_of(checkpoint)
+        spec = EmbeddingSpec(describe_decoder(family, checkpoint, embeds=True), head)
     width = spec.body.hidden_size
     for dense in head.dense:
         if dense.inputs != width:

@@ -7,25 +7,27 @@ from collections.abc import Mapping
 from mrs.errors import UnsupportedArchitectureError
 from mrs.export.architectures.bert import BERT, ROBERTA
 from mrs.export.architectures.cohere import COHERE2, COMMAND_R
+from mrs.export.architectures.deepseek import DEEPSEEK2, DEEPSEEK3
 from mrs.export.architectures.describe import describe_decoder
 from mrs.export.architectures.encoder_family import EncoderFamily
 from mrs.export.architectures.exaone import EXAONE4
 from mrs.export.architectures.falcon import FALCON
 from mrs.export.architectures.family import Family
 from mrs.export.architectures.gemma import GEMMA, GEMMA2, GEMMA3
+from mrs.export.architectures.gemma_embedding import GEMMA_EMBEDDING
 from mrs.export.architectures.glm import CHATGLM, GLM4
 from mrs.export.architectures.gpt2 import GPT2
 from mrs.export.architectures.gpt_neox import GPT_NEOX
 from mrs.export.architectures.gpt_oss import GPT_OSS
 from mrs.export.architectures.granite import GRANITE
 from mrs.export.architectures.llama import LLAMA
-from mrs.export.architectures.olmo import OLMO2, OLMO3
 from mrs.export.architectures.mixtral import MIXTRAL
+from mrs.export.architectures.olmo import OLMO2, OLMO3
 from mrs.export.architectures.phi import PHI2, PHI3
 from mrs.export.architectures.qwen import QWEN2, QWEN3
+from mrs.export.architectures.qwen_moe import QWEN2MOE, QWEN3MOE
 from mrs.export.architectures.seed_oss import SEED_OSS
 from mrs.export.architectures.smollm3 import SMOLLM3
-from mrs.export.architectures.qwen_moe import QWEN2MOE, QWEN3MOE
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.architectures.stablelm import STABLELM
 from mrs.export.architectures.starcoder import STARCODER2
@@ -39,6 +41,8 @@ FAMILIES: tuple[Family, ...] = (
     QWEN2MOE,
     QWEN3MOE,
     GPT_OSS,
+    DEEPSEEK2,
+    DEEPSEEK3,
     GEMMA,
     GEMMA2,
     GEMMA3,
@@ -74,6 +78,9 @@ MODEL_TYPES: Mapping[str, Family] = {
 ENCODERS: tuple[EncoderFamily, ...] = (BERT, ROBERTA)
 
 ENCODER_ARCHITECTURES: Mapping[str, EncoderFamily] = {family.name: family for family in ENCODERS}
+
+# Decoders' blocks that GGUF has under a name of their own where they make vectors.
+EMBEDDING_ARCHITECTURES: Mapping[str, Family] = {GEMMA_EMBEDDING.name: GEMMA_EMBEDDING}
 
 ENCODER_MODEL_TYPES: Mapping[str, EncoderFamily] = {
     model_type: family for family in ENCODERS for model_type in family.huggingface.model_types
@@ -116,8 +123,8 @@ def unsupported_model_type(name: str, wants_remote_code: bool) -> UnsupportedArc
 
 def unsupported(name: str) -> UnsupportedArchitectureError:
     """The error for an architecture that is not there."""
+    known = sorted({*ARCHITECTURES, *EMBEDDING_ARCHITECTURES, *ENCODER_ARCHITECTURES})
     return UnsupportedArchitectureError(
-        f"The architecture {name!r:.80} is not supported; "
-        f"supported: {', '.join(sorted({*ARCHITECTURES, *ENCODER_ARCHITECTURES}))}.",
+        f"The architecture {name!r:.80} is not supported; supported: {', '.join(known)}.",
         hint="Export a model of a supported family.",
     )

@@ -101,8 +101,10 @@ def grouped_query_attention(
     """
     lengths = [inputs.seqlens_k, inputs.total_sequence_length, *tables]
     sinks = _sinks(weights, spec, block)
+    # The operator takes lengths of queries with a past alone; without, `seqlens_k` says them too.
+    queries = None if cache.past_key is None else inputs.query_seqlens
     # Positions, bias, scales and norms are not used; the lengths of the queries come last.
-    rest = [None, None, sinks, None, None, None, None, inputs.query_seqlens]
+    rest = [None, None, sinks, None, None, None, None, queries]
     attributes: dict[str, int | float] = {
         "num_heads": spec.num_heads,
         "kv_num_heads": spec.num_kv_heads,
@@ -122,22 +124,11 @@ def grouped_query_attention(
     )
 
 
-def check_projections(weights: Weights, spec: DecoderSpec) -> None:
-    """Before anything is written whose size only the metadata tells.
-
-    Raises:
-        CorruptCheckpointError: the tensors of the first layer have another head size.
-    """
-    first = spec.layers[0].attention
-    if isinstance(first, AttentionSpec):
-        _projections(weights, spec, first, "blk.0")
-
-
 def _query_key_value(
     weights: Weights, model: DecoderSpec, spec: AttentionSpec, block: str, x: ir.Value
 ) -> tuple[ir.Value, ir.Value | None, ir.Value | None]:
     """Query, key and value in one product, the rows of each head in the order of the rotation."""
-    parts = _projections(weights, model, spec, block)
+    parts = attention_projections(weights, model, spec, block)
     packed = weights.linear(f"{block}.attn_qkv", x, parts)
     if not spec.query_key_norm:
         return packed, None, None
@@ -160,10 +151,14 @@ def _query_key_value(
     return normed[0], normed[1], value
 
 
-def _projections(
+def attention_projections(
     weights: Weights, model: DecoderSpec, spec: AttentionSpec, block: str
 ) -> list[RowSource]:
-    """The rows of queries, keys and values: as three matrices, or as one that holds all."""
+    """The rows of queries, keys and values: as three matrices, or as one that holds all.
+
+    Raises:
+        CorruptCheckpointError: a tensor is missing or has another shape.
+    """
     counts = {"q": spec.num_heads, "k": spec.num_kv_heads, "v": spec.num_kv_heads}
     if f"{block}.attn_qkv.weight" in weights.checkpoint.tensors:
         heads = sum(counts.values())

@@ -54,7 +54,7 @@ def finish(weights: Weights, head: EmbeddingHead, pooled: ir.Value) -> ir.Value:
 
 
 def _dense(weights: Weights, spec: DenseSpec, x: ir.Value, name: str) -> ir.Value:
-    x.shape = ir.Shape(("batch", spec.inputs))
+    x.shape, x.type = ir.Shape(("batch", spec.inputs)), ir.TensorType(ir.DataType.FLOAT)
     rows = weights.rows(spec.tensor, (spec.outputs, spec.inputs))
     product = weights.linear(name, x, [rows])
     if spec.activation is None:
