@@ -14,6 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.data.chat_template import families
+
 OUTPUT = Path(__file__).with_name("reference.json")
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 
@@ -29,6 +31,24 @@ TOOL = {
                 "days": {"type": "integer"},
             },
             "required": ["city"],
+        },
+    },
+}
+RICH_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "search",
+        "description": "Searches.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "words": {"type": "array", "items": {"type": "string"}},
+                "limit": {"type": ["integer", "null"]},
+                "where": {"oneOf": [{"type": "string", "nullable": True}, {"type": "number"}]},
+                "filter": {"type": "object", "additionalProperties": {"type": "boolean"}},
+                "any": {},
+            },
+            "required": ["words"],
         },
     },
 }
@@ -55,9 +75,35 @@ CONVERSATIONS: dict[str, dict[str, Any]] = {
         "tools": [TOOL],
     },
     "none": {"messages": []},
+    "long": {
+        "messages": [
+            {"role": "system", "content": "You are brief. /no_think\n"},
+            {"role": "user", "content": " What is it? "},
+            {"role": "assistant", "content": "It is <b>."},
+            {"role": "user", "content": "And now?"},
+        ],
+        "documents": [{"title": "one", "text": "1 < 2"}, {"title": "two", "text": "zwei"}],
+        "builtin_tools": ["code_interpreter", "search"],
+        "controls": {"length": "short"},
+        "custom_tools": [TOOL],
+        "tools_in_user_message": False,
+        "reasoning_effort": "high",
+    },
+    "rich tools": {
+        "messages": [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": "hm", "tool_calls": [CALL]},
+            {"role": "tool", "tool_call_id": "c1", "name": "weather", "content": "20"},
+            {"role": "tool", "tool_call_id": "c2", "name": "weather", "content": "21"},
+            {"role": "assistant", "content": "<think>\nwarm\n</think>\n\nWarm."},
+            {"role": "user", "content": "Thanks"},
+        ],
+        "tools": [RICH_TOOL, TOOL],
+        "add_generation_prompt": False,
+    },
 }
 
-TEMPLATES = {
+TEMPLATES = families.TEMPLATES | {
     "chatml": """{% for message in messages %}
 {{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}
 {% endfor %}
