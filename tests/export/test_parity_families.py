@@ -68,6 +68,18 @@ def test_a_gguf_file_gives_the_logits_of_transformers(case: TinyModel, tmp_path:
     compare(case, build(checkpoint, tmp_path, case.context))
 
 
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case.gguf and case.name.startswith(("mixtral", "deepseek"))],
+    ids=lambda case: case.name,
+)
+def test_a_gguf_file_of_former_times_gives_the_logits_of_transformers(
+    case: TinyModel, tmp_path: Path
+) -> None:
+    checkpoint = open_canonical_gguf(write_gguf_form(case, tmp_path, older=True))
+    compare(case, build(checkpoint, tmp_path))
+
+
 def compare(case: TinyModel, decoder: DirectDecoder) -> None:
     """Token by token, and the last position in one step."""
     expected = Reference.load(case).logits

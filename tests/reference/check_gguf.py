@@ -23,7 +23,6 @@ from tests.reference.families import CASES
 from tests.reference.gguf_form import write_gguf_form
 from tests.reference.tiny_model import VOCABULARY, Reference
 
-
 _ERROR = 4  # ggml_log_level
 
 
@@ -63,7 +62,11 @@ def main(names: list[str]) -> None:
         if not case.gguf or (names and not any(case.name.startswith(name) for name in names)):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            found = logits(write_gguf_form(case, Path(folder)), case.prompt())
+            try:
+                found = logits(write_gguf_form(case, Path(folder)), case.prompt())
+            except SystemExit as error:  # llama.cpp knows some variants by their size alone.
+                print(f"{case.name:24} {error}", flush=True)
+                continue
         expected = Reference.load(case).logits
         difference = np.abs(found - expected).max()
         print(f"{case.name:24} {difference:9.6f} of {np.ptp(expected):8.3f}", flush=True)

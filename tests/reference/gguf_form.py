@@ -15,6 +15,7 @@ from mrs.export.architectures.huggingface import HuggingFaceCheckpoint, open_hug
 from mrs.export.architectures.registry import family_of
 from mrs.export.architectures.spec import RopeLayout
 from tests.export.gguf_files import write_gguf
+from tests.reference.gguf_latent import as_newer_files, as_older_files
 from tests.reference.tiny_model import VOCABULARY, TinyModel
 
 Array = NDArray[np.float32]
@@ -25,6 +26,7 @@ _OURS = (
     *("rope.scaling.low_freq_factor", "rope.scaling.high_freq_factor"),
     *("rope.scaling.long_factors", "rope.scaling.short_factors"),
     "attention.sliding_window_pattern",
+    "rope.interleaved",
     *("expert_layers", "expert_clamp", "expert_router_jitter"),
 )
 # Keys that llama.cpp has no use for in a family, so that its converter does not write them.
@@ -40,8 +42,14 @@ _WRITES_WINDOWS = ("olmo2", "olmo3", "exaone4")
 _GGUF_NAMES = {"olmo3": "olmo2"}
 
 
-def write_gguf_form(model: TinyModel, folder: Path) -> Path:
-    """Write ``model.gguf`` beside the Hugging Face form."""
+def write_gguf_form(model: TinyModel, folder: Path, *, older: bool = False) -> Path:
+    """Write ``model.gguf`` beside the Hugging Face form.
+
+    Args:
+        model: what to write.
+        folder: where.
+        older: as files were that converters of former times wrote, where there is a difference.
+    """
     checkpoint = open_huggingface(model.write(folder))
     metadata = _metadata(checkpoint)
     tensors = {
@@ -51,7 +59,26 @@ def write_gguf_form(model: TinyModel, folder: Path) -> Path:
         _llama3(checkpoint, metadata, tensors)
     if metadata.get(f"{checkpoint.architecture}.rope.scaling.type") == "longrope":
         _longrope(checkpoint, metadata, tensors)
+    if checkpoint.architecture == "deepseek2":
+        if older:
+            as_older_files("deepseek2", metadata)
+        else:
+            as_newer_files("deepseek2", metadata, tensors)
+    elif older:
+        tensors = one_for_each_expert(tensors)
     return write_gguf(folder / "model.gguf", metadata, tensors)
+
+
+def one_for_each_expert(tensors: dict[str, Array]) -> dict[str, Array]:
+    """As files of early 2024 hold experts."""
+    found: dict[str, Array] = {}
+    for name, values in tensors.items():
+        if not name.endswith("_exps.weight"):
+            found[name] = values
+            continue
+        stem = name.removesuffix("_exps.weight")
+        found |= {f"{stem}.{index}.weight": expert for index, expert in enumerate(values)}
+    return found
 
 
 def _metadata(checkpoint: HuggingFaceCheckpoint) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
 from mrs.export.architectures.experts import moe_spec
 from mrs.export.architectures.family import Family, HuggingFaceForm
+from mrs.export.architectures.latent_attention import latent_attention_spec
 from mrs.export.architectures.metadata import ArchitectureMetadata
 from mrs.export.architectures.promised_tensors import check_promised_tensors
 from mrs.export.architectures.rope_scaling import UNUSED_FACTORS, rope_scaling
@@ -12,6 +13,7 @@ from mrs.export.architectures.spec import (
     Activation,
     AttentionSpec,
     DecoderSpec,
+    LatentAttentionSpec,
     LayerSpec,
     MlpSpec,
     MoeSpec,
@@ -164,8 +166,10 @@ class _Description:
                 hint="Export a model with one of these.",
             ) from None
 
-    def _attention(self, index: int) -> AttentionSpec:
+    def _attention(self, index: int) -> AttentionSpec | LatentAttentionSpec:
         metadata = self._metadata
+        if self._family.latent_attention:
+            return latent_attention_spec(self._checkpoint, metadata, index)
         heads = metadata.size("attention.head_count")
         kv_heads = metadata.size("attention.head_count_kv", heads)
         if heads % kv_heads:
@@ -242,7 +246,18 @@ class _Description:
         return self._family.rope_in_windows_only and not everywhere
 
     def _layout(self) -> RopeLayout:
-        return self._family.gguf_layout if self._form is None else self._form.layout
+        if self._form is not None:
+            return self._form.layout
+        return RopeLayout.HALVES if self._has_sections() else self._family.gguf_layout
+
+    def _has_sections(self) -> bool:
+        """Whether images turn by positions of their own; llama.cpp pairs the halves of such heads.
+
+        In text all positions agree, so the rotation is the usual one.
+        """
+        key = f"{self._checkpoint.architecture}.rope.dimension_sections"
+        sections = self._checkpoint.metadata.get(key)
+        return isinstance(sections, list) and [bool(count) for count in sections[:2]] == [True] * 2
 
     @property
     def _form(self) -> HuggingFaceForm | None:

@@ -206,6 +206,7 @@ class LatentAttentionSpec:
         rope: position embedding; its ``dims`` follow the plain ones in each head.
         value_dim: size of a value head.
         scale: multiplies query-key products.
+        norm_epsilon: of the norms of what is compressed.
     """
 
     num_heads: int
@@ -215,6 +216,7 @@ class LatentAttentionSpec:
     rope: RopeSpec
     value_dim: int
     scale: float
+    norm_epsilon: float
 
     @property
     def num_kv_heads(self) -> int:
@@ -223,8 +225,8 @@ class LatentAttentionSpec:
 
     @property
     def head_dim(self) -> int:
-        """Size of one cached head: keys' and values' alike."""
-        return max(self.plain_dim + self.rope.dims, self.value_dim)
+        """Size of one cached head, keys' and values' alike: a multiple of 16."""
+        return -(-max(self.plain_dim + self.rope.dims, self.value_dim) // 16) * 16
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,31 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mrs.export.architectures.spec import AttentionSpec, DecoderSpec, LayerSpec, MoeSpec
-from mrs.export.graph.attention import AttentionInputs, LayerCache, attention
+from mrs.export.architectures.spec import DecoderSpec, LatentAttentionSpec, LayerSpec, MoeSpec
+from mrs.export.graph.attention import (
+    AttentionInputs,
+    LayerCache,
+    attention,
+    attention_projections,
+)
+from mrs.export.graph.latent_attention import latent_attention, latent_projections
 from mrs.export.graph.mlp import mlp
 from mrs.export.graph.moe import mixture
 from mrs.export.graph.norm import add_norm, norm
 from mrs.export.graph.weights import Weights
+
+
+def check_projections(weights: Weights, spec: DecoderSpec) -> None:
+    """Before anything is written whose size only the metadata tells.
+
+    Raises:
+        CorruptCheckpointError: the tensors of the first layer have another head size.
+    """
+    first = spec.layers[0].attention
+    if isinstance(first, LatentAttentionSpec):
+        latent_projections(weights, spec, first, "blk.0")
+    else:
+        attention_projections(weights, spec, first, "blk.0")
 
 
 class Residual:
@@ -92,9 +111,10 @@ class Block:
         residual.add(self._after(made, "post_ffw_norm"), f"{name}.made")
 
     def _attention(self, x: ir.Value, inputs: AttentionInputs, cache: LayerCache) -> ir.Value:
-        spec = self._layer.attention
-        assert isinstance(spec, AttentionSpec)
-        return attention(self._weights, self._model, spec, self._name, x, inputs, cache)
+        spec, weights, model = self._layer.attention, self._weights, self._model
+        if isinstance(spec, LatentAttentionSpec):
+            return latent_attention(weights, model, spec, self._name, x, inputs, cache)
+        return attention(weights, model, spec, self._name, x, inputs, cache)
 
     def _mlp(self, x: ir.Value) -> ir.Value:
         spec = self._layer.mlp

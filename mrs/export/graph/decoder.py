@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mrs.export.architectures.spec import DecoderSpec
-from mrs.export.graph.attention import AttentionInputs, LayerCache, check_projections
-from mrs.export.graph.block import Block, Residual
+from mrs.export.graph.attention import AttentionInputs, LayerCache
+from mrs.export.graph.block import Block, Residual, check_projections
 from mrs.export.graph.builder import int64s
 from mrs.export.graph.norm import norm
 from mrs.export.graph.positions import position_ids, rope_tables
@@ -89,6 +89,7 @@ class _DecoderGraph:
         normed = norm(self._weights, wanted, "output_norm", spec.hidden_size, spec.norm)
         head = embedding if spec.tied_embeddings else self._vocabulary_matrix("head", "output")
         normed.shape = ir.Shape(("rows", spec.hidden_size))
+        normed.type = ir.TensorType(ir.DataType.FLOAT)
         logits = head.multiply(builder, normed, "head")
         if "output.bias" in self._weights.checkpoint.tensors:
             bias = builder.weight("head.bias", self._weights.vector("output.bias", spec.vocab_size))

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from mrs.errors import UnsupportedArchitectureError
 from mrs.export.architectures.spec import DecoderSpec
-from mrs.export.graph.attention import AttentionInputs, LayerCache, check_projections
-from mrs.export.graph.block import Block, Residual
+from mrs.export.graph.attention import AttentionInputs, LayerCache
+from mrs.export.graph.block import Block, Residual, check_projections
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.positions import rope_tables
 from mrs.export.graph.weights import Weights
