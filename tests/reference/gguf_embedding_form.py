@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mrs.export.checkpoints.checkpoint import Checkpoint
 from mrs.export.opened_model import open_model
 from tests.export.gguf_files import write_gguf
-from tests.reference.tiny_embedding import TinyEmbedding, write_reference_model
+from tests.reference.tiny_embedding import VOCABULARY, TinyEmbedding, write_reference_model
 
 Array = NDArray[np.float32]
 _POOLINGS = {"mean_tokens": 1, "cls_token": 2, "lasttoken": 3}
@@ -55,6 +55,9 @@ def _metadata(checkpoint: Checkpoint, name: str) -> dict[str, Any]:
     }
     # llama.cpp knows by the architecture.
     kept.pop("gemma-embedding.attention.causal", None)
+    kept[f"{name}.vocab_size"] = VOCABULARY
+    if f"{name}.attention.key_length" in kept:
+        kept[f"{name}.attention.value_length"] = kept[f"{name}.attention.key_length"]
     return {"general.architecture": name, "tokenizer.ggml.model": "no_vocab", **kept}
 
 
