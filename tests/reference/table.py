@@ -1,0 +1,75 @@
+"""Print the table of docs/architectures.md: what is registered, and what the tests measure.
+
+python -m tests.reference.table
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from mrs.export.architectures.canonical_gguf import open_canonical_gguf
+from mrs.export.architectures.encoder_family import EncoderFamily
+from mrs.export.architectures.family import Family
+from mrs.export.architectures.huggingface import open_huggingface
+from mrs.export.architectures.registry import ENCODERS, FAMILIES, MODEL_TYPES
+from tests.export.test_parity_families import build
+from tests.reference.families import CASES
+from tests.reference.gguf_form import write_gguf_form
+from tests.reference.tiny_model import Reference, TinyModel
+
+HEADER = (
+    "| models | Hugging Face `model_type` | GGUF architecture | largest difference |",
+    "| --- | --- | --- | --- |",
+)
+
+
+def facts(family: Family | EncoderFamily) -> tuple[str, str, str]:
+    """The cells of a family that the registry tells."""
+    form = family.huggingface
+    types = ", ".join(f"`{name}`" for name in form.model_types) if form is not None else "-"
+    return family.title, types, f"`{family.name}`" if family.gguf else "-"
+
+
+def rows(differences: Mapping[str, float]) -> Iterator[str]:
+    """Lines of the table.
+
+    Args:
+        differences: the largest of each family that has reference logits, by its title.
+    """
+    for family in (*FAMILIES, *ENCODERS):
+        largest = differences.get(family.title)
+        cells = (*facts(family), "-" if largest is None else f"{largest:.1e}")
+        yield f"| {' | '.join(cells)} |"
+
+
+def measure() -> dict[str, float]:
+    """The largest difference of logits from transformers, by family, as a share of their range."""
+    found: dict[str, float] = {}
+    for case in CASES:
+        title = MODEL_TYPES[case.model_type].title
+        found[title] = max(found.get(title, 0.0), _largest(case))
+    return found
+
+
+def _largest(case: TinyModel) -> float:
+    expected = Reference.load(case).logits
+    shares = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        checkpoints = [open_huggingface(case.write(path))]
+        if case.gguf:
+            checkpoints.append(open_canonical_gguf(write_gguf_form(case, path)))
+        for at, checkpoint in enumerate(checkpoints):
+            (path / str(at)).mkdir()
+            logits = build(checkpoint, path / str(at), case.context).one_by_one(case.prompt())
+            shares.append(float(np.abs(logits - expected).max() / np.ptp(expected)))
+            checkpoint.close()
+    return max(shares)
+
+
+if __name__ == "__main__":
+    print("\n".join((*HEADER, *rows(measure()))))
