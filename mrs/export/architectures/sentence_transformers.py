@@ -20,6 +20,7 @@ from mrs.export.checkpoints.json_section import JsonSection, read_json, read_jso
 MODULES_FILE = "modules.json"
 _SETTINGS_FILES = ("sentence_bert_config.json", "config_sentence_transformers.json")
 _TOKENIZER_FILE = "tokenizer_config.json"
+_VECTOR = "sentence_embedding"
 _FOLDER = re.compile(r"[0-9]{1,2}_[A-Za-z]+")
 # Tokenizers without a limit have a number here that no text reaches.
 _NO_LIMIT = 1 << 24
@@ -131,6 +132,12 @@ class _Modules:
 
     def _add_dense(self, module: JsonSection) -> None:
         config = self._config(module)
+        of = config.optional_text("module_input_name") or _VECTOR
+        if of != _VECTOR:
+            raise UnsupportedArchitectureError(
+                f"{config.file}: a linear layer of {of!r:.80} is not supported, only of {_VECTOR}.",
+                hint="Export a model that makes one vector of a text.",
+            )
         name = (config.optional_text("activation_function") or "Identity").rsplit(".", 1)[-1]
         if name not in _ACTIVATIONS:
             raise UnsupportedArchitectureError(
