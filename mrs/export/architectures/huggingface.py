@@ -20,7 +20,8 @@ from mrs.export.architectures.registry import (
 )
 from mrs.export.checkpoints.checkpoint import CheckpointFormat, MetadataValue, TensorInfo
 from mrs.export.checkpoints.hf_config import HfConfig, read_hf_config
-from mrs.export.checkpoints.safetensors_reader import SafetensorsFolder, open_safetensors
+from mrs.export.checkpoints.quantized_folder import TensorFolder, joined_linears
+from mrs.export.checkpoints.safetensors_reader import open_safetensors
 
 _HEAD = "output.weight"
 
@@ -41,7 +42,8 @@ def open_huggingface(folder: Path) -> HuggingFaceCheckpoint:
     metadata = config_metadata(family.name, family.huggingface, config)
     stored = open_safetensors(folder)
     try:
-        return HuggingFaceCheckpoint(family, metadata, stored, _is_tied(config, family))
+        linears = joined_linears(stored, config.outer.optional_section("quantization_config"))
+        return HuggingFaceCheckpoint(family, metadata, linears, _is_tied(config, family))
     except BaseException:
         stored.close()
         raise
@@ -61,7 +63,7 @@ class HuggingFaceCheckpoint:
         self,
         family: Family | EncoderFamily,
         metadata: Mapping[str, MetadataValue],
-        stored: SafetensorsFolder,
+        stored: TensorFolder,
         tied: bool,
     ) -> None:
         assert family.huggingface is not None

@@ -24,6 +24,8 @@ from mrs.export.quantization.dequantize import dequantize
 from mrs.export.quantization.ggml_scales import float16_at, split_blocks
 from mrs.export.quantization.group_types import GroupType, parse_group_type, unpack_groups
 
+_SMALLEST_GROUP, _LARGEST_GROUP = 16, 128
+
 Unpack = Callable[[Bytes], QuantizedBlocks]
 
 
@@ -53,9 +55,11 @@ def block_type(dtype: str) -> BlockType | None:
 
 
 def _group_block_type(group: GroupType) -> BlockType | None:
-    if group.size & (group.size - 1) or group.size < 16:  # MatMulNBits takes powers of two.
+    """Blocks are powers of two from 16 to 128: larger groups are cut into several."""
+    size = min(group.size & -group.size, _LARGEST_GROUP)
+    if size < _SMALLEST_GROUP:
         return None
-    return BlockType(group.bits, group.size, False, lambda rows: unpack_groups(rows, group))
+    return BlockType(group.bits, size, False, lambda rows: unpack_groups(rows, group).split(size))
 
 
 # --- types with a minimum -------------------------------------------------------------------------

@@ -1,0 +1,164 @@
+"""Hugging Face folders whose weights are quantized: each layer as one tensor again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrs.errors import CheckpointError
+from mrs.export.checkpoints.checkpoint import TensorInfo
+from mrs.export.checkpoints.fp8_linear import Fp8Linear
+from mrs.export.checkpoints.json_section import JsonSection
+from mrs.export.checkpoints.packed_linear import PackedLinear, Packing
+
+_PACKED, _FP8 = ".qweight", "F8_E4M3"
+_PARTS = ("qweight", "qzeros", "scales", "g_idx")
+_SCALE = "_scale_inv"
+# Layouts of GPTQ and AWQ, and what is to be added to their stored zero points.
+_GPTQ_FORMATS = {"gptq": 1, "gptq_v2": 0}
+_AWQ_FORMATS = {"gemm": 0}
+_MOST_GROUP = 1 << 20
+
+
+class TensorFolder(Protocol):
+    """Stored tensors under their own names, as `SafetensorsFolder` has them."""
+
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        """All tensors by name."""
+
+    def read_rows(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
+        """Rows ``start:stop``, uint8 ``[rows, bytes_per_row]``."""
+
+    def close(self) -> None:
+        """Unmap the files."""
+
+
+class _Linear(Protocol):
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    def read_rows(self, start: int, stop: int) -> NDArray[np.uint8]: ...
+
+
+def joined_linears(folder: TensorFolder, quantization: JsonSection | None) -> TensorFolder:
+    """The folder with the parts of each quantized layer as one tensor ``<layer>.weight``.
+
+    Args:
+        folder: as stored.
+        quantization: ``quantization_config`` of the model; None leaves the folder as it is.
+
+    Raises:
+        CorruptCheckpointError: parts of a layer are missing or do not fit.
+        CheckpointError: the weights are quantized in a way that mrs does not read.
+    """
+    if quantization is None:
+        return folder
+    method = (quantization.optional_text("quant_method") or "").lower()
+    if method == "gptq":
+        return _Joined(folder, _packed(folder, _gptq(quantization)), _PARTS)
+    if method == "awq":
+        return _Joined(folder, _packed(folder, _awq(quantization)), _PARTS)
+    if method == "fp8" and quantization.has("weight_block_size"):
+        return _Joined(folder, _fp8(folder, quantization), (f"weight{_SCALE}",))
+    raise _unreadable(f"quant_method {method!r:.40}")
+
+
+def _gptq(config: JsonSection) -> Packing:
+    layout = (config.optional_text("checkpoint_format") or "gptq").lower()
+    if layout not in _GPTQ_FORMATS:
+        raise _unreadable(f"GPTQ in the format {layout!r:.40}")
+    return _packing(config, by_output=False, zero_offset=_GPTQ_FORMATS[layout], widths=(4, 8))
+
+
+def _awq(config: JsonSection) -> Packing:
+    layout = (config.optional_text("version") or "gemm").lower()
+    if layout not in _AWQ_FORMATS:
+        raise _unreadable(f"AWQ in the version {layout!r:.40}")
+    return _packing(config, by_output=True, zero_offset=_AWQ_FORMATS[layout], widths=(4,))
+
+
+def _packing(
+    config: JsonSection, *, by_output: bool, zero_offset: int, widths: tuple[int, ...]
+) -> Packing:
+    bits = config.optional_size("bits") or config.size("w_bit")
+    if bits not in widths:
+        raise _unreadable(f"{bits}-bit weights")
+    group = config.optional_number("group_size")
+    if group is None:
+        group = config.optional_number("q_group_size")
+    if group is None or not (group == -1 or (1 <= group <= _MOST_GROUP and group == int(group))):
+        raise _unreadable(f"groups of {group}")
+    return Packing(bits, int(group), by_output, zero_offset)
+
+
+def _packed(folder: TensorFolder, packing: Packing) -> dict[str, _Linear]:
+    stems = [name.removesuffix(_PACKED) for name in folder.tensors if name.endswith(_PACKED)]
+    return {
+        f"{stem}.weight": PackedLinear(stem, packing, folder.tensors, folder.read_rows)
+        for stem in stems
+    }
+
+
+def _fp8(folder: TensorFolder, config: JsonSection) -> dict[str, _Linear]:
+    sides = config.values["weight_block_size"]
+    sound = isinstance(sides, list) and len(sides) == 2
+    if not sound or not all(type(side) is int and 0 < side <= _MOST_GROUP for side in sides):
+        raise _unreadable("weight_block_size")
+    square = (sides[0], sides[1])
+    return {
+        name: Fp8Linear(name, square, folder.tensors, folder.read_rows)
+        for name, info in folder.tensors.items()
+        if info.dtype == _FP8
+    }
+
+
+def _unreadable(what: str) -> CheckpointError:
+    return CheckpointError(
+        f"The model's weights are quantized with {what}, which mrs does not read.",
+        hint="mrs reads GPTQ and AWQ of 4 bits, GPTQ of 8, and float8 in blocks. Export the model "
+        "that this one was made of, with --quant q4 or q8, or a GGUF file of it.",
+    )
+
+
+class _Joined:
+    """A folder in which some tensors are put together from several.
+
+    Args:
+        folder: as stored.
+        linears: what is put together, by name.
+        parts: last parts of the names of what belongs to one of them.
+    """
+
+    def __init__(
+        self, folder: TensorFolder, linears: Mapping[str, _Linear], parts: tuple[str, ...]
+    ) -> None:
+        self._folder = folder
+        self._linears = linears
+        stems = {name.removesuffix("weight") for name in linears}
+        hidden = {f"{stem}{part}" for stem in stems for part in parts}
+        infos = {name: info for name, info in folder.tensors.items() if name not in hidden}
+        infos |= {
+            name: TensorInfo(name, linear.shape, linear.dtype) for name, linear in linears.items()
+        }
+        self._tensors = MappingProxyType(dict(sorted(infos.items())))
+
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        return self._tensors
+
+    def read_rows(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
+        linear = self._linears.get(name)
+        if linear is None:
+            return self._folder.read_rows(name, start, stop)
+        return linear.read_rows(start, stop)
+
+    def close(self) -> None:
+        self._folder.close()
