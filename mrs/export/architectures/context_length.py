@@ -37,7 +37,8 @@ def at_context(
 
 def _fitted(body: DecoderSpec | EncoderSpec, length: int | None) -> DecoderSpec | EncoderSpec:
     if length is not None:
-        _check_request(body, length)
+        check_length(length)
+        _check_learned(body, length)
         body = replace(body, context_length=length)
     if body.context_length > LARGEST_CONTEXT:
         raise UnsupportedArchitectureError(
@@ -55,12 +56,20 @@ def _fitted(body: DecoderSpec | EncoderSpec, length: int | None) -> DecoderSpec 
     return body
 
 
-def _check_request(body: DecoderSpec | EncoderSpec, length: int) -> None:
+def check_length(length: int) -> None:
+    """What can be said before the model is known.
+
+    Raises:
+        UsageError: no artifact has so many positions.
+    """
     if not 0 < length <= LARGEST_CONTEXT:
         raise UsageError(
             f"--context-length is {length}; it must be from 1 to {LARGEST_CONTEXT}.",
             param="context_length",
         )
+
+
+def _check_learned(body: DecoderSpec | EncoderSpec, length: int) -> None:
     table = body.context_length if isinstance(body, EncoderSpec) else body.learned_positions
     if table and length > table:
         raise UsageError(
