@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
+from mrs.export.architectures.context_length import at_context
 from mrs.export.architectures.embedding_spec import EmbeddingSpec
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.embedder import build_embedder
@@ -34,9 +35,9 @@ Vectors = NDArray[np.float32]
 class Embedding:
     """The graph of a model in float32."""
 
-    def __init__(self, path: Path, folder: Path) -> None:
+    def __init__(self, path: Path, folder: Path, context: int | None = None) -> None:
         model = open_model(path)
-        spec = model.spec()
+        spec = at_context(model.spec(), context)
         assert isinstance(spec, EmbeddingSpec)
         with WeightFile(folder / "model.onnx.data") as weight_file:
             weights = Weights(model.checkpoint, matrix_format("fp32"), GraphBuilder(weight_file))
@@ -80,6 +81,14 @@ def test_neither_neighbours_nor_padding_change_a_vector(
     for padding in (0, 95):
         batch = model.embed(case.texts(), padding=padding, longest=47)
         np.testing.assert_allclose(batch, alone, rtol=0, atol=1e-6 * np.abs(alone).max() + 1e-6)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_room_for_fewer_positions_changes_no_vector(case: TinyEmbedding, tmp_path: Path) -> None:
+    texts = case.texts()
+    longest = max(map(len, texts))
+    model = Embedding(write_reference_model(case, tmp_path / "model"), tmp_path, longest)
+    assert_close(model.embed(texts), EmbeddingReference.load(case).embeddings)
 
 
 def test_what_precedes_matters(tmp_path: Path) -> None:

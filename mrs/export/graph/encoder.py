@@ -56,8 +56,9 @@ def _embed(weights: Weights, spec: EncoderSpec, input_ids: ir.Value) -> ir.Value
 
 def _positions(weights: Weights, spec: EncoderSpec) -> ir.Value:
     """The position table, with the one token type that embeddings use added to each row."""
-    stored = (spec.first_position + spec.context_length, spec.hidden_size)
-    table = weights.table("position_embd.weight", stored)[spec.first_position :]
+    rows = weights.checkpoint.tensors["position_embd.weight"].shape[0]
+    table = weights.table("position_embd.weight", (rows, spec.hidden_size))
+    table = table[spec.first_position :][: spec.context_length]
     types = weights.checkpoint.tensors.get("token_types.weight")
     if types is not None:
         # A table of one row may be stored as a vector.
