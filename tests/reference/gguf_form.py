@@ -59,6 +59,7 @@ def write_gguf_form(model: TinyModel, folder: Path, *, older: bool = False) -> P
         _llama3(checkpoint, metadata, tensors)
     if metadata.get(f"{checkpoint.architecture}.rope.scaling.type") == "longrope":
         _longrope(checkpoint, metadata, tensors)
+    _split_shared_experts(tensors)
     if checkpoint.architecture == "deepseek2":
         if older:
             as_older_files("deepseek2", metadata)
@@ -67,6 +68,14 @@ def write_gguf_form(model: TinyModel, folder: Path, *, older: bool = False) -> P
     elif older:
         tensors = one_for_each_expert(tensors)
     return write_gguf(folder / "model.gguf", metadata, tensors)
+
+
+def _split_shared_experts(tensors: dict[str, Array]) -> None:
+    """Gate and up are never one tensor there."""
+    for name in [name for name in tensors if ".ffn_up_shexp." in name]:
+        gate = name.replace("_up_", "_gate_")
+        if gate not in tensors:
+            tensors[gate], tensors[name] = np.split(tensors[name], 2)
 
 
 def one_for_each_expert(tensors: dict[str, Array]) -> dict[str, Array]:

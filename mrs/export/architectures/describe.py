@@ -111,11 +111,14 @@ class _Description:
         return table.shape[0]
 
     def _norm(self) -> NormSpec:
-        family = self._family
-        name = "rms_epsilon" if family.norm is NormKind.RMS else "epsilon"
+        family, metadata = self._family, self._metadata
+        epsilon = None
+        if family.norm is NormKind.LAYER:
+            epsilon = metadata.optional_number("attention.layer_norm_epsilon")
         return NormSpec(
             kind=family.norm,
-            epsilon=self._metadata.number(f"attention.layer_norm_{name}"),
+            # Some families with layer norms call theirs by the other's name.
+            epsilon=epsilon or metadata.number("attention.layer_norm_rms_epsilon"),
             offset=self._form.norm_offset if self._form is not None else 0.0,
         )
 

@@ -19,11 +19,12 @@ from mrs.export.architectures.glm import CHATGLM, GLM4
 from mrs.export.architectures.gpt2 import GPT2
 from mrs.export.architectures.gpt_neox import GPT_NEOX
 from mrs.export.architectures.gpt_oss import GPT_OSS
-from mrs.export.architectures.granite import GRANITE
+from mrs.export.architectures.granite import GRANITE, GRANITE_MOE
 from mrs.export.architectures.llama import LLAMA
 from mrs.export.architectures.mixtral import MIXTRAL
 from mrs.export.architectures.olmo import OLMO2, OLMO3
 from mrs.export.architectures.phi import PHI2, PHI3
+from mrs.export.architectures.phi_moe import PHIMOE
 from mrs.export.architectures.qwen import QWEN2, QWEN3
 from mrs.export.architectures.qwen_moe import QWEN2MOE, QWEN3MOE
 from mrs.export.architectures.seed_oss import SEED_OSS
@@ -43,6 +44,8 @@ FAMILIES: tuple[Family, ...] = (
     GPT_OSS,
     DEEPSEEK2,
     DEEPSEEK3,
+    PHIMOE,
+    GRANITE_MOE,
     GEMMA,
     GEMMA2,
     GEMMA3,

@@ -209,12 +209,6 @@ def test_the_embedding_must_be_a_matrix(shape: tuple[int, ...] | None) -> None:
         spec(tensors=tensors)
 
 
-def test_experts_are_refused() -> None:
-    assert spec({"expert_count": 0}) == spec()
-    with pytest.raises(UnsupportedArchitectureError, match="has 8 experts"):
-        spec({"expert_count": 8})
-
-
 def test_an_encoder_is_refused() -> None:
     assert spec({"attention.causal": True}) == spec()
     with pytest.raises(UnsupportedArchitectureError, match="in both directions"):

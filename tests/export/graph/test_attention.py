@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mrs.errors import CorruptCheckpointError
 from mrs.export.architectures.registry import decoder_spec
-from mrs.export.graph.attention import check_projections
+from mrs.export.graph.block import check_projections
 from mrs.export.graph.positions import rope_tables
 from tests.export.gguf_files import LlamaSize
 from tests.export.graph.decoders import build, building, logits, tiny_llama
