@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from mrs.errors import CorruptVersionError
+from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
 from mrs.model_repo.lock_file import input_digest, read_lock, write_lock
 from tests.model_repo.samples import make_inputs, make_lock, write_files
 
@@ -122,3 +124,21 @@ def test_a_lock_beyond_all_bounds_is_refused(folder: Path) -> None:
         file.truncate((64 << 20) + 1)  # Sparse: it takes no disk.
     with pytest.raises(CorruptVersionError, match="Longer than"):
         read_lock(folder)
+
+
+def test_the_facts_of_an_embedding_model_belong_to_its_kind(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    facts = make_lock(tmp_path).model.model_dump()
+    embedding = EmbeddingFacts(size=8, pooling="mean", normalized=True, max_length=64)
+    kinds: list[tuple[str, EmbeddingFacts | None]] = [("embedding", None), ("decoder", embedding)]
+    for kind, found in kinds:
+        with pytest.raises(ValidationError, match=kind):
+            ModelFacts.model_validate({**facts, "kind": kind, "embedding": found})
+    whole = ModelFacts.model_validate({**facts, "kind": "embedding", "embedding": embedding})
+    assert ModelFacts.model_validate_json(whole.model_dump_json(), strict=True) == whole
+
+
+def test_a_lock_that_names_no_kind_is_that_of_a_generator(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    facts = make_lock(tmp_path).model.model_dump(exclude={"kind", "embedding"})
+    assert ModelFacts.model_validate(facts).kind == "decoder"
