@@ -19,4 +19,20 @@ CASES = (
         "glm4",
         {**heads(4, 2, 24), "head_dim": 48, "attention_bias": False, **_HALF},
     ),
+    TinyModel(
+        "glm4-yarn",
+        "glm4",
+        {
+            **heads(4, 2, 32),
+            "head_dim": 32,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "factor": 4.0,
+                "original_max_position_embeddings": 32,
+                "rope_theta": 10000.0,
+                **_HALF,
+            },
+        },
+        tokens=60,
+    ),
 )

@@ -30,4 +30,19 @@ CASES = (
         {**heads(2, 2, 96), "rotary_pct": 0.25, "attention_bias": False},
         gguf=False,
     ),
+    TinyModel(
+        "gpt-neox-linear",
+        "gpt_neox",
+        {
+            **heads(4, 4, 32),
+            **_TANH,
+            "rope_parameters": {
+                "rope_type": "linear",
+                "factor": 4.0,
+                "rope_theta": 10000.0,
+                "partial_rotary_factor": 0.25,
+            },
+        },
+        tokens=60,
+    ),
 )
