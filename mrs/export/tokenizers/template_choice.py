@@ -76,7 +76,7 @@ def wanted_template(value: str) -> WantedTemplate:
 def with_chat_template(
     assets: TokenizerAssets, architecture: str, wanted: WantedTemplate | None
 ) -> TokenizerAssets:
-    """The assets with the template that the model shall have: compiled, and tried.
+    """The assets with the template that the model shall have: all compiled, the usual one tried.
 
     In this order: what the user asks for; what the checkpoint brings; a bundled one whose tokens
     the vocabulary has. ``template_origin`` says which.
@@ -89,9 +89,9 @@ def with_chat_template(
     elif assets.chat_template is None and not assets.named_templates:
         assets = _with_recognized(assets, architecture)
     if assets.chat_template is not None:
-        _try_out(assets.chat_template, assets.template_origin or "chat template")
+        _compile(assets.chat_template, assets.template_origin or "chat template", try_out=True)
     for name, source in assets.named_templates.items():
-        _try_out(source, f"chat template {name!r}")
+        _compile(source, f"chat template {name!r}")  # What it needs to be tried, nobody knows.
     return assets
 
 
@@ -145,9 +145,11 @@ def _digest(templates: ChatTemplates) -> str:
     return digest.hexdigest()
 
 
-def _try_out(source: str, label: str) -> None:
+def _compile(source: str, label: str, *, try_out: bool = False) -> None:
     try:
-        ChatTemplate(source).try_out()
+        template = ChatTemplate(source)
+        if try_out:
+            template.try_out()
     except ChatTemplateError as error:
         raise ChatTemplateError(
             f"{error.message} ({label})",
