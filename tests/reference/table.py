@@ -15,15 +15,36 @@ from mrs.export.architectures.canonical_gguf import open_canonical_gguf
 from mrs.export.architectures.encoder_family import EncoderFamily
 from mrs.export.architectures.family import Family
 from mrs.export.architectures.huggingface import open_huggingface
-from mrs.export.architectures.registry import ENCODERS, FAMILIES, MODEL_TYPES
+from mrs.export.architectures.registry import (
+    EMBEDDING_ARCHITECTURES,
+    ENCODER_MODEL_TYPES,
+    ENCODERS,
+    FAMILIES,
+    MODEL_TYPES,
+)
+from tests.export.test_parity_embeddings import Embedding
 from tests.export.test_parity_families import build
+from tests.reference.embedding_cases import CASES as EMBEDDINGS
 from tests.reference.families import CASES
+from tests.reference.gguf_embedding_form import write_gguf_embedding
 from tests.reference.gguf_form import write_gguf_form
+from tests.reference.tiny_embedding import (
+    EmbeddingReference,
+    TinyEmbedding,
+    write_reference_model,
+)
 from tests.reference.tiny_model import Reference, TinyModel
 
 HEADER = (
     "| models | Hugging Face `model_type` | GGUF architecture | largest difference |",
     "| --- | --- | --- | --- |",
+)
+
+
+ROWS: tuple[Family | EncoderFamily, ...] = (
+    *FAMILIES,
+    *ENCODERS,
+    *EMBEDDING_ARCHITECTURES.values(),
 )
 
 
@@ -40,18 +61,26 @@ def rows(differences: Mapping[str, float]) -> Iterator[str]:
     Args:
         differences: the largest of each family that has reference logits, by its title.
     """
-    for family in (*FAMILIES, *ENCODERS):
+    for family in ROWS:
         largest = differences.get(family.title)
         cells = (*facts(family), "-" if largest is None else f"{largest:.1e}")
         yield f"| {' | '.join(cells)} |"
 
 
 def measure() -> dict[str, float]:
-    """The largest difference of logits from transformers, by family, as a share of their range."""
+    """The largest difference of logits from transformers, by family, as a share of their range.
+
+    Of embedding models, that of vectors, as a share of their largest value.
+    """
     found: dict[str, float] = {}
     for case in CASES:
         title = MODEL_TYPES[case.model_type].title
         found[title] = max(found.get(title, 0.0), _largest(case))
+    for vectors in EMBEDDINGS:
+        encoder = ENCODER_MODEL_TYPES.get(vectors.model_type)
+        encoder = encoder or EMBEDDING_ARCHITECTURES.get(vectors.gguf or "")
+        if encoder is not None:
+            found[encoder.title] = max(found.get(encoder.title, 0.0), _largest_of_vectors(vectors))
     return found
 
 
@@ -69,6 +98,21 @@ def _largest(case: TinyModel) -> float:
             shares.append(float(np.abs(logits - expected).max() / np.ptp(expected)))
             checkpoint.close()
     return max(shares)
+
+
+def _largest_of_vectors(case: TinyEmbedding) -> float:
+    expected = EmbeddingReference.load(case).embeddings
+    differences = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        checkpoints = [write_reference_model(case, path / "model")]
+        if case.gguf is not None:
+            checkpoints.append(write_gguf_embedding(case, path / "gguf"))
+        for at, checkpoint in enumerate(checkpoints):
+            (path / str(at)).mkdir()
+            vectors = Embedding(checkpoint, path / str(at)).embed(case.texts())
+            differences.append(float(np.abs(vectors - expected).max()))
+    return max(differences) / float(np.abs(expected).max())
 
 
 if __name__ == "__main__":
