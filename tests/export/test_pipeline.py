@@ -217,11 +217,48 @@ def test_the_chat_template_is_kept_to_the_letter(tmp_path: Path) -> None:
     assert files["chat_template.jinja"] == template.encode()
 
 
-def test_without_a_chat_template_there_is_no_file_of_it(tmp_path: Path) -> None:
+def without_template(folder: Path) -> Path:
     metadata = llama_metadata()
     del metadata["tokenizer.chat_template"]
-    gguf = write_gguf(tmp_path / "t.gguf", metadata, llama_weights())
-    assert "chat_template.jinja" not in tree(export(gguf, tmp_path / "repo").version.path)
+    return write_gguf(folder / "t.gguf", metadata, llama_weights())
+
+
+def test_without_a_chat_template_there_is_one_that_the_control_tokens_call_for(
+    tmp_path: Path,
+) -> None:
+    version = export(without_template(tmp_path), tmp_path / "repo").version
+    assert b"<|im_start|>" in tree(version.path)["chat_template.jinja"]
+    assert version.lock.model.chat_template == "bundled: chatml"
+    assert "chat_template" not in version.lock.inputs.options
+
+
+def test_a_model_may_have_no_chat_template(tmp_path: Path) -> None:
+    gguf = without_template(tmp_path)
+    version = export(gguf, tmp_path / "repo", chat_template="none").version
+    assert "chat_template.jinja" not in tree(version.path)
+    assert version.lock.model.chat_template is None
+    assert version.lock.inputs.options["chat_template"] == "none"
+
+
+def test_another_chat_template_makes_another_version(tmp_path: Path) -> None:
+    gguf = write_llama(tmp_path / "t.gguf")
+    (tmp_path / "own.jinja").write_text("{{ messages[0].content }}")
+    repo = tmp_path / "repo"
+    first, second = (
+        export(gguf, repo, chat_template=template).version
+        for template in (None, str(tmp_path / "own.jinja"))
+    )
+    assert first.number != second.number
+    assert tree(second.path)["chat_template.jinja"] == b"{{ messages[0].content }}"
+    assert second.lock.model.chat_template == "file: own.jinja"
+    again = export(gguf, repo, chat_template=str(tmp_path / "own.jinja"))
+    assert again.reused
+
+
+def test_an_export_that_is_held_to_a_version_takes_its_bundled_template(tmp_path: Path) -> None:
+    gguf = write_llama(tmp_path / "t.gguf")
+    made = export(gguf, tmp_path / "repo", chat_template="llama3").version
+    assert export(gguf, tmp_path / "repo", locked=True).version.reference == made.reference
 
 
 def test_tensors_may_lie_at_any_byte(tmp_path: Path) -> None:
