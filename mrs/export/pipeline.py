@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version as distribution_version
 from importlib.util import find_spec
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from mrs.export.locked import require_same_artifact, require_same_inputs
 from mrs.export.model_writer import make_formats, write_float32, write_model
 from mrs.export.parity.proof import ExportedModel, ParityMode, Proof, ReferenceMaker, prove
 from mrs.export.parity.quality_gate import NO_GATE, QualityGate
+from mrs.export.parity.reference_size import obstacle
 from mrs.export.plan import Plan, planned
 from mrs.export.progress import Progress
 from mrs.export.quantization.requested import recorded_map
@@ -155,6 +155,7 @@ def export_model(
         planned(source.path, progress, request.context_length, template) as plan,
         repository.stage(name) as staged,
     ):
+        _check_measurable(request, plan, staged.path)
         _write_assets(plan, staged.path)
         scratch = repository.stage(name)
         formats = make_formats(weights, plan, staged.path / "tokenizer.json", scratch, progress)
@@ -185,6 +186,15 @@ def _check_gate(request: ExportRequest) -> None:
             hint="Leave --parity out.",
             param="parity",
         )
+
+
+def _check_measurable(request: ExportRequest, plan: Plan, folder: Path) -> None:
+    """Fail before the work is done where a gate could not be checked after it."""
+    if not request.gate.demands or request.parity is not ParityMode.AUTO or request.quant == "fp32":
+        return
+    reason = obstacle(plan.parameters, folder)
+    if reason is not None:
+        request.gate.require("The export", UnmeasuredParity(not_measured=reason))
 
 
 def _locked_version(
@@ -292,7 +302,7 @@ def _prove(
         folder=staged.path,
         context_length=plan.spec.context_length,
         begin_token=assets.bos_token_id if assets.add_bos else None,
-        parameters=sum(prod(tensor.shape) for tensor in plan.checkpoint.tensors.values()),
+        parameters=plan.parameters,
         is_reference={tensor.stored_as for tensor in tensors.values()} <= _FLOAT32,
     )
     return prove(model, ReferenceMaker(scratch, write_reference), request.parity, progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 
 from mrs.errors import CorruptCheckpointError
@@ -36,6 +37,11 @@ class Plan:
     spec: DecoderSpec | EmbeddingSpec
     assets: TokenizerAssets
     texts: TextRules = field(default_factory=TextRules)
+
+    @property
+    def parameters(self) -> int:
+        """Weights of the checkpoint."""
+        return sum(prod(tensor.shape) for tensor in self.checkpoint.tensors.values())
 
     def facts(self) -> ModelFacts:
         """What a runtime must know of the model besides its graph."""

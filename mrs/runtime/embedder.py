@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mrs.cpu import usable_cpus
 from mrs.errors import EngineError, InvalidValueError
 from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
 from mrs.model_repo.version import ModelVersion
-from mrs.runtime.cpu import usable_cpus
 from mrs.runtime.model_kind import require_embedding
 from mrs.runtime.session_pool import SessionKey, SessionPool
 from mrs.runtime.tokenizer import Tokenizer

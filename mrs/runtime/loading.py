@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrs.chat_template import ChatTemplate
+from mrs.cpu import usable_cpus
 from mrs.errors import ModelLoadError, UsageError
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.admission import EngineModel
 from mrs.runtime.async_engine import AsyncEngine
-from mrs.runtime.cpu import usable_cpus
 from mrs.runtime.decoder import Decoder
 from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.engine import Engine

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mrs.cpu import usable_cpus
 from mrs.errors import UsageError
 from mrs.export.calibration.observed_formats import PREFIX
 from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
-from mrs.export.parity.machine import usable_processors
 from mrs.export.parity.text import tokenize_text
 from mrs.export.quantization.importance import TensorImportance
 from mrs.model_repo.digests import read_small_file
@@ -103,7 +103,7 @@ class _ObservingRunner(GraphRunner):
     """
 
     def __init__(self, graph: Path, capacity: int) -> None:
-        super().__init__(graph, capacity=capacity, threads=usable_processors())
+        super().__init__(graph, capacity=capacity, threads=usable_cpus())
         nodes = [node for node in self._session.get_outputs() if node.name.startswith(PREFIX)]
         self._sums = {node.name: np.zeros(node.shape[0], np.float32) for node in nodes}
         self.totals = {name: sums.astype(np.float64) for name, sums in self._sums.items()}

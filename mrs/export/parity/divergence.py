@@ -62,7 +62,8 @@ class DivergenceMeter:
         """
         for start in range(0, len(reference), _ROWS):
             rows = slice(start, start + _ROWS)
-            self._add_rows(reference[rows], model[rows], targets[rows])
+            with np.errstate(all="ignore"):  # What is not finite shows in the result.
+                self._add_rows(reference[rows], model[rows], targets[rows])
 
     def result(self) -> Divergence:
         """What was added so far, which must be at least one target.

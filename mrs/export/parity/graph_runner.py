@@ -33,6 +33,9 @@ _CACHE_TYPES: dict[str, type[np.generic]] = {
 }
 
 
+_HINT = "Export with --parity never to keep the version all the same, and report this as a bug."
+
+
 class NotMeasurableError(Exception):
     """A model cannot be measured; the message completes "not measured: "."""
 
@@ -76,6 +79,9 @@ class GraphRunner:
 
         Returns:
             float32 ``[new - first_wanted, vocab]``; a view that the next call overwrites.
+
+        Raises:
+            ModelLoadError: ONNX Runtime fails.
         """
         new = len(tokens)
         self._feed("input_ids", tokens[np.newaxis])
@@ -84,7 +90,14 @@ class GraphRunner:
         self._feed("total_sequence_length", np.array(past + new, np.int32))
         self._feed("logits_indices", np.arange(first_wanted, new, dtype=np.int64))
         self._bind_logits(new - first_wanted)
-        self._session.run_with_iobinding(self._binding)
+        try:
+            self._session.run_with_iobinding(self._binding)
+        except Exception as error:
+            # Out of memory, most likely; ONNX Runtime has a type of its own for everything.
+            raise ModelLoadError(
+                f"ONNX Runtime cannot run the exported graph: {_first_line(error)}",
+                hint=_HINT,
+            ) from error
         return self._logits
 
     def close(self) -> None:
@@ -127,11 +140,14 @@ def _open(graph: Path, threads: int, mapped: bool) -> InferenceSession:
         return ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         # ONNX Runtime raises a dozen unrelated types here.
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelLoadError(
-            f"ONNX Runtime cannot load the exported graph {graph.name}: {reason:.300}",
-            hint="Export with --parity never to keep the version, and report this as a bug.",
+            f"ONNX Runtime cannot load the exported graph {graph.name}: {_first_line(error)}",
+            hint=_HINT,
         ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return f"{(str(error).splitlines() or [type(error).__name__])[0]:.300}"
 
 
 def _require_contract(session: InferenceSession) -> None:

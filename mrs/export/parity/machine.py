@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
-
-
-def usable_processors() -> int:
-    """Processors that this process may run on."""
-    return len(os.sched_getaffinity(0))
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

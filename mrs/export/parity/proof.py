@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mrs.errors import RuntimeUnavailableError
+from mrs.cpu import usable_cpus
+from mrs.errors import RuntimeUnavailableError, StorageError
 from mrs.export.parity.divergence import Divergence, DivergenceMeter
 from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
-from mrs.export.parity.machine import usable_processors
 from mrs.export.parity.mapped_weights import lean_mapping
 from mrs.export.parity.onnx_runtime import import_onnx_runtime
 from mrs.export.parity.reference_size import obstacle
@@ -24,6 +24,7 @@ from mrs.export.progress import Progress
 from mrs.model_repo.lock import ParityRecord, UnmeasuredParity
 from mrs.model_repo.measurements import Measurements
 from mrs.model_repo.staging import StagedVersion
+from mrs.model_repo.storage import is_storage_failure
 
 # Logits of one step: few enough that a large vocabulary does not cost a large buffer.
 _LOGITS_BYTES = 24 << 20
@@ -112,7 +113,7 @@ class _Measurement:
         self._reference = reference
         self._mode = mode
         self._progress = progress
-        self._threads = usable_processors()
+        self._threads = usable_cpus()
 
     def run(self) -> Proof:
         model = self._model
@@ -146,13 +147,25 @@ class _Measurement:
             if reason is not None:
                 raise NotMeasurableError(reason)
         with ExitStack() as stack:
-            folder = stack.enter_context(self._reference.scratch).path / "float32"
-            self._reference.write(folder)
+            folder = self._write_reference(stack)
             reference = self._runner(folder / "model.onnx", text.longest, mapped=True)
             stack.callback(reference.close)  # Before the scratch folder goes.
             stack.enter_context(lean_mapping(folder / "model.onnx.data"))
             return self._meter(reference, runner, text)
         raise AssertionError("unreachable")
+
+    def _write_reference(self, stack: ExitStack) -> Path:
+        """Write the float32 graph into a folder that goes when the stack is unwound."""
+        try:
+            folder = stack.enter_context(self._reference.scratch).path / "float32"
+            self._reference.write(folder)
+        except (StorageError, OSError) as error:
+            storage = isinstance(error, StorageError) or is_storage_failure(error)
+            if self._mode is ParityMode.ALWAYS or not storage:
+                raise
+            # A quota, or another process that filled the disk: the model itself is whole.
+            raise NotMeasurableError("the float32 graph could not be written") from error
+        return folder
 
     def _meter(self, reference: GraphRunner, model: GraphRunner, text: TokenizedText) -> Divergence:
         meter = DivergenceMeter()

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mrs.cpu import usable_cpus
 from mrs.errors import ModelLoadError
 from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
-from mrs.export.parity.machine import processor_name, usable_processors
+from mrs.export.parity.machine import processor_name
 from mrs.export.parity.onnx_runtime import import_onnx_runtime
 from mrs.export.progress import Progress
 from mrs.model_repo.measurements import Measurements
@@ -78,7 +79,7 @@ def compare_speed(
         ModelLoadError: a graph cannot be loaded, or is no decoder.
         RuntimeUnavailableError: ONNX Runtime is missing or too old.
     """
-    threads = usable_processors()
+    threads = usable_cpus()
     capacity = min(PROMPT_TOKENS + ANSWER_TOKENS, context_length)
     first, second = (_open(graph, capacity, threads) for graph in graphs)
     rounds: list[tuple[Speed, Speed]] = []

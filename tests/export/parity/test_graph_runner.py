@@ -58,6 +58,12 @@ def test_a_graph_without_logits_cannot_be_measured(tiny: TinyExport) -> None:
         GraphRunner(path, capacity=4, threads=1)
 
 
+def test_a_graph_that_does_not_run_is_an_error(tiny: TinyExport) -> None:
+    runner = GraphRunner(tiny.export(quant="fp32").graph_path, capacity=50, threads=1)
+    with pytest.raises(ModelLoadError, match="cannot run the exported graph"):
+        runner.run(np.array([1 << 40]), 0, 0)
+
+
 def test_a_graph_that_onnx_runtime_refuses_is_an_error(tiny: TinyExport) -> None:
     path = tiny.gguf.with_name("broken.onnx")
     path.write_bytes(b"no graph")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +14,15 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import entropy
 
-from mrs.errors import QualityError, QualityUnknownError, RuntimeUnavailableError, UsageError
+from mrs.errors import (
+    QualityError,
+    QualityUnknownError,
+    RuntimeUnavailableError,
+    StorageError,
+    UsageError,
+)
 from mrs.export.parity import reference_size
-from mrs.export.parity.proof import ParityMode, chunk_length, significant
+from mrs.export.parity.proof import ParityMode, ReferenceMaker, chunk_length, significant
 from mrs.export.parity.quality_gate import QualityGate
 from mrs.export.parity.text import tokenize_text
 from mrs.model_repo.lock import ParityRecord, UnmeasuredParity
@@ -23,6 +31,7 @@ from mrs.model_repo.measurements import read_measurements
 from mrs.model_repo.verification import verify
 from mrs.model_repo.version import ModelVersion
 from tests.decoding import DirectDecoder
+from tests.export.gguf_files import llama_metadata, llama_weights, write_gguf
 from tests.export.parity.conftest import TinyExport
 
 
@@ -122,6 +131,35 @@ def test_without_onnx_runtime_an_export_goes_on(
     assert len(tiny.repository.versions()) == 1
 
 
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_disk_that_fills_up_meanwhile_costs_the_figures_alone(
+    tiny: TinyExport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ReferenceMaker.__init__
+
+    def without_room(self: ReferenceMaker, scratch: Any, write: Any) -> None:
+        real(self, scratch, full_disk)
+
+    monkeypatch.setattr(ReferenceMaker, "__init__", without_room)
+    assert reason(tiny.measured()) == "the float32 graph could not be written"
+    with pytest.raises(StorageError, match="No space left"):
+        tiny.export(parity=ParityMode.ALWAYS)
+    assert tiny.leftovers() == [".lock", ".measurements/tiny/1.json"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_logits_that_are_not_finite_are_no_figures(tmp_path: Path) -> None:
+    """The weights are finite, and their products are not."""
+    tiny = TinyExport(tmp_path)
+    largest = np.full(64, np.finfo(np.float32).max)
+    weights = {**llama_weights(), "output_norm.weight": largest}
+    write_gguf(tiny.gguf, llama_metadata(), weights)
+    assert reason(tiny.measured(quant="fp32")) == "the logits of the text are not finite"
+
+
 # --- gates ----------------------------------------------------------------------------------------
 
 
@@ -165,6 +203,15 @@ def test_what_cannot_be_measured_does_not_pass(
     with pytest.raises(QualityUnknownError, match="not measured: the model has more than"):
         tiny.measured(gate=QualityGate(max_kl=100))
     assert tiny.repository.versions() == []
+
+
+def test_what_could_not_be_measured_is_told_before_the_work(
+    tiny: TinyExport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference_size, "MOST_PARAMETERS", 1000)
+    monkeypatch.setattr("mrs.export.pipeline.write_model", None)
+    with pytest.raises(QualityUnknownError):
+        tiny.measured(gate=QualityGate(max_kl=100))
 
 
 def test_a_gate_needs_a_measurement(tiny: TinyExport) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mrs.runtime.cpu import usable_cpus
+from mrs.cpu import usable_cpus
 
 
 @pytest.fixture(autouse=True)
