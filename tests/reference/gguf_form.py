@@ -37,9 +37,7 @@ _UNWRITTEN = {
     "qwen3moe": ("expert_weights_norm",),
 }
 # Families whose windows llama.cpp reads, instead of knowing them.
-_WRITES_WINDOWS = ("olmo2", "olmo3", "exaone4")
-# What GGUF calls families that it does not tell apart.
-_GGUF_NAMES = {"olmo3": "olmo2"}
+_WRITES_WINDOWS = ("olmo2", "exaone4")
 
 
 def write_gguf_form(model: TinyModel, folder: Path, *, older: bool = False) -> Path:
@@ -102,13 +100,11 @@ def _metadata(checkpoint: HuggingFaceCheckpoint) -> dict[str, Any]:
     }
     if (down := checkpoint.tensors.get("blk.0.ffn_down.weight")) is not None:
         kept.setdefault(f"{name}.feed_forward_length", down.shape[-1])
-    theirs = _GGUF_NAMES.get(name, name)
-    renamed = {theirs + key.removeprefix(name): value for key, value in kept.items()}
+    if (size := kept.get(f"{name}.attention.key_length")) is not None:
+        kept.setdefault(f"{name}.attention.value_length", size)
     # llama.cpp asks for the size of a vocabulary that is not there.
-    if (size := renamed.get(f"{theirs}.attention.key_length")) is not None:
-        renamed.setdefault(f"{theirs}.attention.value_length", size)
-    vocabulary = {"tokenizer.ggml.model": "no_vocab", f"{theirs}.vocab_size": VOCABULARY}
-    return {"general.architecture": theirs, **vocabulary, **renamed}
+    vocabulary = {"tokenizer.ggml.model": "no_vocab", f"{name}.vocab_size": VOCABULARY}
+    return {"general.architecture": name, **vocabulary, **kept}
 
 
 def _gguf_name(checkpoint: HuggingFaceCheckpoint, name: str) -> str:

@@ -15,6 +15,9 @@ _POST_NORMS = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+_STATED = {
+    "attention_bias": ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias"),
+}
 
 GEMMA = Family(
     name="gemma",
@@ -24,6 +27,7 @@ GEMMA = Family(
     huggingface=HuggingFaceForm(
         model_types=("gemma",),
         norm_offset=1.0,
+        stated=_STATED,
         # The first configs say "gelu" and mean the approximation that the model was trained with.
         activations={"gelu": Activation.GELU_TANH},
         defaults={
@@ -54,6 +58,7 @@ GEMMA2 = Family(
     huggingface=HuggingFaceForm(
         model_types=("gemma2",),
         norm_offset=1.0,
+        stated=_STATED,
         tensors=_POST_NORMS,
         defaults={
             "num_attention_heads": 8,
@@ -84,6 +89,7 @@ GEMMA3 = Family(
     huggingface=HuggingFaceForm(
         model_types=("gemma3_text",),
         norm_offset=1.0,
+        stated=_STATED,
         tensors=_POST_NORMS,
         ignored=("*vision_tower.*", "*multi_modal_projector.*"),
         # Published configs of the larger sizes leave out most of these.

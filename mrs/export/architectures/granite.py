@@ -1,4 +1,5 @@
-"""Granite 3, dense and with experts: a Llama with factors on embeddings, scores, residuals and logits (muP)."""
+"""Granite 3, dense and with experts: a Llama with factors on embeddings, scores, residuals and
+logits (muP)."""
 
 from __future__ import annotations
 
@@ -18,6 +19,10 @@ GRANITE = Family(
     divides_logits=True,
     huggingface=HuggingFaceForm(
         model_types=("granite",),
+        stated={
+            "attention_bias": ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias"),
+            "mlp_bias": ("ffn_gate.bias", "ffn_up.bias", "ffn_down.bias"),
+        },
         config={
             "embedding_multiplier": "embedding_scale",
             "residual_multiplier": "residual_scale",

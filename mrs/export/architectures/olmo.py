@@ -14,6 +14,9 @@ _POST_NORMS = {
     "post_attention_layernorm": "post_attention_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+_STATED = {
+    "attention_bias": ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias"),
+}
 _DEFAULTS = {"max_position_embeddings": 2048, "rms_norm_eps": 1e-5}
 
 OLMO2 = Family(
@@ -25,18 +28,20 @@ OLMO2 = Family(
     plain_windows=True,
     gguf_defaults={"attention.sliding_window_pattern": 4},
     huggingface=HuggingFaceForm(
-        model_types=("olmo2",), tensors=_POST_NORMS, defaults={**_DEFAULTS, "rope_theta": 10_000.0}
+        model_types=("olmo2",),
+        tensors=_POST_NORMS,
+        stated=_STATED,
+        defaults={**_DEFAULTS, "rope_theta": 10_000.0},
     ),
 )
 
 OLMO3 = replace(
     OLMO2,
-    name="olmo3",
     title="OLMo 3",
-    gguf=False,
     huggingface=HuggingFaceForm(
         model_types=("olmo3",),
         tensors=_POST_NORMS,
+        stated=_STATED,
         defaults={
             **_DEFAULTS,
             "rope_theta": 500_000.0,

@@ -11,7 +11,13 @@ SEED_OSS = Family(
     gguf_tensors={"post_attention_norm": "ffn_norm"},
     huggingface=HuggingFaceForm(
         model_types=("seed_oss",),
+        stated={
+            "attention_bias": ("attn_q.bias", "attn_k.bias", "attn_v.bias"),
+            "attention_out_bias": ("attn_output.bias",),
+            "mlp_bias": ("ffn_gate.bias", "ffn_up.bias", "ffn_down.bias"),
+        },
         defaults={
+            "attention_bias": True,
             "num_key_value_heads": 8,
             "head_dim": 128,
             "max_position_embeddings": 524_288,

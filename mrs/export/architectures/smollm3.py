@@ -12,6 +12,10 @@ SMOLLM3 = Family(
     gguf_defaults={"rope.layers": 4},
     huggingface=HuggingFaceForm(
         model_types=("smollm3",),
+        stated={
+            "attention_bias": ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias"),
+            "mlp_bias": ("ffn_gate.bias", "ffn_up.bias", "ffn_down.bias"),
+        },
         config={"no_rope_layer_interval": "rope.layers"},
         defaults={
             "num_key_value_heads": 4,

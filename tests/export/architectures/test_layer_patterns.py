@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mrs.errors import CorruptCheckpointError
 from mrs.export.architectures.spec import Llama3Scaling, YarnScaling
 from tests.export.architectures.described import attentions, spec_of_config, spec_of_gguf
 
@@ -110,3 +111,9 @@ def test_exaone_4_without_windows_rotates_everywhere(tmp_path: Path) -> None:
     none = {"sliding_window": None, "sliding_window_pattern": None}
     found = attentions(spec_of_config(tmp_path, {**EXAONE4, **none}))
     assert all(attention.rope is not None for attention in found)
+
+
+def test_a_bias_that_the_config_promises_is_missed(tmp_path: Path) -> None:
+    config = {**SIZES, "model_type": "seed_oss", "head_dim": 128}
+    with pytest.raises(CorruptCheckpointError, match=r"'blk\.0\.attn_q\.bias'; attention_bias"):
+        spec_of_config(tmp_path, config)
