@@ -1,17 +1,13 @@
-"""The table of docs/architectures.md, which ``python -m tests.reference.table`` prints anew."""
+"""The table of docs/architectures.md, which ``python -m tests.reference.table`` writes anew."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from mrs.export.architectures.encoder_family import EncoderFamily
 from mrs.export.architectures.family import Family
 from tests.export.test_parity_families import TOLERANCE
-from tests.reference.table import HEADER, ROWS, facts
-
-PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
+from tests.reference.table import HEADER, PAGE, ROWS, facts
 
 
 def table() -> list[tuple[str, ...]]:

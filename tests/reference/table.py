@@ -1,4 +1,4 @@
-"""Print the table of docs/architectures.md: what is registered, and what the tests measure.
+"""Write the table of docs/architectures.md: what is registered, and what the tests measure.
 
 python -m tests.reference.table
 """
@@ -35,6 +35,7 @@ from tests.reference.tiny_embedding import (
 )
 from tests.reference.tiny_model import Reference, TinyModel
 
+PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
 HEADER = (
     "| models | Hugging Face `model_type` | GGUF architecture | largest difference |",
     "| --- | --- | --- | --- |",
@@ -115,5 +116,14 @@ def _largest_of_vectors(case: TinyEmbedding) -> float:
     return max(differences) / float(np.abs(expected).max())
 
 
+def main() -> None:
+    """Put the table in the place of the page's."""
+    table = "\n".join((*HEADER, *rows(measure())))
+    page = PAGE.read_text(encoding="utf-8")
+    start = page.index(HEADER[0])
+    end = page.index("\n\n", start)
+    PAGE.write_text(page[:start] + table + page[end:], encoding="utf-8")
+
+
 if __name__ == "__main__":
-    print("\n".join((*HEADER, *rows(measure()))))
+    main()
