@@ -27,7 +27,7 @@ from mrs.model_repo.staging import StagedVersion
 from mrs.model_repo.storage import is_storage_failure
 
 # Logits of one step: few enough that a large vocabulary does not cost a large buffer.
-_LOGITS_BYTES = 24 << 20
+LOGITS_BYTES = 48 << 20
 _LONGEST_CHUNK = 128
 
 
@@ -183,7 +183,7 @@ class _Measurement:
 
 def chunk_length(vocabulary: int) -> int:
     """Tokens of a step whose logits stay within the bound."""
-    return int(np.clip(_LOGITS_BYTES // (4 * vocabulary), 1, _LONGEST_CHUNK))
+    return int(np.clip(LOGITS_BYTES // (4 * vocabulary), 1, _LONGEST_CHUNK))
 
 
 def _record(divergence: Divergence, text: TokenizedText) -> ParityRecord:

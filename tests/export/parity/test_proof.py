@@ -22,7 +22,13 @@ from mrs.errors import (
     UsageError,
 )
 from mrs.export.parity import reference_size
-from mrs.export.parity.proof import ParityMode, ReferenceMaker, chunk_length, significant
+from mrs.export.parity.proof import (
+    LOGITS_BYTES,
+    ParityMode,
+    ReferenceMaker,
+    chunk_length,
+    significant,
+)
 from mrs.export.parity.quality_gate import QualityGate
 from mrs.export.parity.text import tokenize_text
 from mrs.model_repo.lock import ParityRecord, UnmeasuredParity
@@ -241,7 +247,7 @@ def test_bounds_that_make_no_sense_are_refused(tiny: TinyExport, gate: QualityGa
 def test_logits_of_a_chunk_are_bounded(vocabulary: int) -> None:
     length = chunk_length(vocabulary)
     assert 1 <= length <= 128
-    assert length == 1 or 4 * vocabulary * length <= 24 << 20
+    assert length == 1 or 4 * vocabulary * length <= LOGITS_BYTES
 
 
 def test_significant_digits() -> None:
