@@ -227,8 +227,6 @@ class _Description:
         rotates = metadata.flags("rope.layers", self._num_layers)
         if rotates is not None and not rotates[index]:
             return None
-        if rotates is None and family.plain_every and (index + 1) % family.plain_every == 0:
-            return None
         dims = metadata.size("rope.dimension_count", head_dim)
         if dims % 2 or -(-dims // 16) * 16 > head_dim:
             raise UnsupportedArchitectureError(
@@ -237,7 +235,7 @@ class _Description:
                 hint="Export a model with another rotary size.",
             )
         base = metadata.number("rope.freq_base", 10000.0)
-        window_base = metadata.optional_number("rope.freq_base_swa") or family.window_rope_base
+        window_base = metadata.optional_number("rope.freq_base_swa")
         if window is not None and (window_base is not None or family.plain_windows):
             return RopeSpec(window_base or base, dims, self._layout())
         scaling = rope_scaling(self._checkpoint, metadata, dims)

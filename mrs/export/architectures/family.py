@@ -86,11 +86,9 @@ class Family:
         learned_positions: positions are embedded by a table.
         full_attention_every: with a sliding window, each how-manyeth layer sees everything; 0
             where none does. Checkpoints may say otherwise, layer by layer.
-        window_rope_base: rotary base of the layers with a window, unscaled; None if as the others.
         plain_windows: layers with a window rotate without the scaling of the others.
         rope_in_windows_only: layers without a window have no position embedding.
         rotates_without_windows: unless the model has no windows at all.
-        plain_every: each how-manyeth layer has no position embedding; 0 for none.
         scale_embeddings: embeddings are multiplied by the root of their width.
         wide_scale_layers: layer counts of the sizes whose attention is scaled by width / heads.
         divides_logits: ``logit_scale`` divides logits instead of multiplying them.
@@ -122,11 +120,9 @@ class Family:
     sinks: bool = False
     learned_positions: bool = False
     full_attention_every: int = 0
-    window_rope_base: float | None = None
     plain_windows: bool = False
     rope_in_windows_only: bool = False
     rotates_without_windows: bool = False
-    plain_every: int = 0
     scale_embeddings: bool = False
     wide_scale_layers: tuple[int, ...] = ()
     divides_logits: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mrs.errors import UnsupportedArchitectureError
+from mrs.export.architectures.arcee import ARCEE
 from mrs.export.architectures.bert import BERT, ROBERTA
 from mrs.export.architectures.cohere import COHERE2, COMMAND_R
 from mrs.export.architectures.deepseek import DEEPSEEK2, DEEPSEEK3
@@ -66,6 +67,7 @@ FAMILIES: tuple[Family, ...] = (
     GRANITE,
     EXAONE4,
     SEED_OSS,
+    ARCEE,
 )
 
 # Where GGUF has one name for several families of transformers, the first reads its files.
