@@ -24,6 +24,9 @@ from mrs.export.architectures.spec import (
 )
 from mrs.export.checkpoints.checkpoint import Checkpoint, CheckpointFormat
 
+# Each is described before its tensors are looked for, so a header must not ask for any number.
+_MOST_LAYERS = 1024
+
 
 def describe_decoder(
     family: Family, checkpoint: Checkpoint, *, embeds: bool = False
@@ -51,10 +54,11 @@ class _Description:
         defaults = family.gguf_defaults if stored is CheckpointFormat.GGUF else {}
         self._metadata = ArchitectureMetadata(checkpoint, defaults)
         self._hidden = self._metadata.size("embedding_length")
-        blocks = self._metadata.size("block_count")
+        blocks = self._metadata.size("block_count", largest=_MOST_LAYERS)
         # llama.cpp counts the layers that only draft tokens among the blocks.
-        self._drafting = self._metadata.optional_size("nextn_predict_layers") or 0
-        self._num_layers = max(1, blocks - self._drafting)
+        drafting = self._metadata.optional_size("nextn_predict_layers") or 0
+        self._drafting = min(drafting, blocks - 1)
+        self._num_layers = blocks - self._drafting
 
     def decoder(self) -> DecoderSpec:
         family, metadata = self._family, self._metadata

@@ -166,6 +166,16 @@ def test_a_size_must_be_above_zero_and_not_huge(key: str, value: int) -> None:
         spec({key: value})
 
 
+def test_a_number_of_layers_that_no_model_has_is_refused_at_once() -> None:
+    with pytest.raises(CorruptCheckpointError, match=r"block_count is 1025; .* 1 and 1024"):
+        spec({"block_count": 1025})
+
+
+@pytest.mark.parametrize("drafting", [1, 2, 1 << 27])
+def test_layers_that_draft_leave_at_least_one_that_does_not(drafting: int) -> None:
+    assert spec({"nextn_predict_layers": drafting}).num_layers == 1
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 1e-40, 1e40, 10**40])
 @pytest.mark.parametrize("key", NUMBERS)
 def test_a_number_must_be_positive_and_of_usual_size(key: str, value: float) -> None:
