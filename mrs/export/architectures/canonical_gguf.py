@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.export.architectures.canonical_tensors import split_gate_up, stacked
+from mrs.export.architectures.canonical_tensors import add_view, split_gate_up, stacked
 from mrs.export.architectures.registry import ARCHITECTURES
 from mrs.export.checkpoints.checkpoint import (
     Checkpoint,
@@ -67,8 +67,9 @@ def _views(checkpoint: Checkpoint, renamed: Mapping[str, str]) -> dict[str, Tens
             stack = experts.setdefault(f"{match[1]}_exps.{match[3]}", {})
             stack[int(match[2])] = stored
         else:
-            found[_canonical_name(name, renamed)] = stored
-    found |= {name: stacked(name, members) for name, members in experts.items()}
+            add_view(found, _canonical_name(name, renamed), stored)
+    for name, members in experts.items():
+        add_view(found, name, stacked(name, members))
     return split_gate_up(found, in_turn=False)
 
 

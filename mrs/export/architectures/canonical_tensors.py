@@ -20,7 +20,7 @@ from mrs.export.checkpoints.tensor_views import (
     Transposed,
 )
 
-_BLOCK = re.compile(r"blk\.(\d+)\.")
+_LAYER = re.compile(r"(?:blk|model\.layers)\.(\d+)\.")
 _BOTH, _PARTS = "ffn_gate_up_exps", ("ffn_gate_exps", "ffn_up_exps")
 
 
@@ -69,7 +69,23 @@ def _named(
             names[canonical.name] = name
             turned = canonical.stem in form.transposed and canonical.name.endswith(".weight")
             alone[canonical.name] = Transposed(stored) if turned else stored
-    return alone | {name: stacked(name, members) for name, members in stacks.items()}
+    for name, members in stacks.items():
+        add_view(alone, name, stacked(name, members))
+    return alone
+
+
+def add_view(views: dict[str, TensorView], name: str, view: TensorView) -> None:
+    """Add a view that must be the only one of its name.
+
+    Raises:
+        CorruptCheckpointError: it is not.
+    """
+    if name in views:
+        raise CorruptCheckpointError(
+            f"The checkpoint holds {name} twice, in different forms.",
+            hint="Leave only the files of one model in the folder.",
+        )
+    views[name] = view
 
 
 def stacked(name: str, members: Mapping[int, Stored]) -> TensorView:
@@ -99,7 +115,7 @@ def _joined(views: Mapping[str, TensorView]) -> dict[str, TensorView]:
             raise CorruptCheckpointError(
                 f"The checkpoint lacks the exponents of {stem}.", hint="Download the model again."
             )
-        found[f"{stem}.weight"] = Mxfp4(codes, exponents)
+        add_view(found, f"{stem}.weight", Mxfp4(codes, exponents))
     return found
 
 
@@ -120,10 +136,10 @@ def split_gate_up(views: Mapping[str, TensorView], *, in_turn: bool) -> dict[str
         del found[name]
         part_of = PartOfRows if name.endswith(".bias") else PartOfEach
         for part, stem in enumerate(_PARTS):
-            found[name.replace(_BOTH, stem)] = part_of(view, part, in_turn)
+            add_view(found, name.replace(_BOTH, stem), part_of(view, part, in_turn))
     return found
 
 
 def _layer(name: str) -> int:
-    match = _BLOCK.match(name)
+    match = _LAYER.match(name)
     return int(match[1]) if match else -1

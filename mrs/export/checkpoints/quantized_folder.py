@@ -62,6 +62,8 @@ def joined_linears(folder: TensorFolder, quantization: JsonSection | None) -> Te
     if quantization is None:
         return folder
     method = (quantization.optional_text("quant_method") or "").lower()
+    if method == "mxfp4":
+        return folder  # Codes and scales of experts have names of their own in such folders.
     if method == "gptq":
         return _Joined(folder, _packed(folder, _gptq(quantization)), _PARTS)
     if method == "awq":
@@ -123,7 +125,7 @@ def _fp8(folder: TensorFolder, config: JsonSection) -> dict[str, _Linear]:
 def _unreadable(what: str) -> CheckpointError:
     return CheckpointError(
         f"The model's weights are quantized with {what}, which mrs does not read.",
-        hint="mrs reads GPTQ and AWQ of 4 bits, GPTQ of 8, and float8 in blocks. Export the model "
+        hint="mrs reads GPTQ and AWQ of 4 bits, GPTQ of 8, MXFP4, and float8 in blocks. Export the model "
         "that this one was made of, with --quant q4 or q8, or a GGUF file of it.",
     )
 
