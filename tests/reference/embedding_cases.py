@@ -56,6 +56,13 @@ CASES = (
     ),
     TinyEmbedding("xlm-roberta-mean", "xlm-roberta", _ROBERTA, gguf="bert"),
     TinyEmbedding("roberta-cls", "roberta", _ROBERTA, pooling="cls_token", gguf="bert"),
+    TinyEmbedding(
+        "xlm-roberta-long",
+        "xlm-roberta",
+        {**_ROBERTA, "max_position_embeddings": 1100},
+        pooling="cls_token",
+        lengths=(1, 30, 300),
+    ),
     TinyEmbedding("qwen3-last", "qwen3", _DECODER, pooling="lasttoken", gguf="qwen3"),
     TinyEmbedding("qwen3-mean", "qwen3", _DECODER, gguf="qwen3"),
     TinyEmbedding(

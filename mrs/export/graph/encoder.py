@@ -9,9 +9,16 @@ import onnx_ir as ir
 
 from mrs.export.architectures.embedding_spec import EncoderSpec
 from mrs.export.graph.bidirectional_attention import attend, attention_mask
-from mrs.export.graph.builder import int64s
+from mrs.export.graph.builder import GraphBuilder, int64s
+from mrs.export.graph.long_attention import attend_long
 from mrs.export.graph.mlp import mlp
 from mrs.export.graph.weights import Weights
+
+Rows = tuple[ir.Value, ir.Value]
+"""``input_ids`` and the tokens of each row."""
+
+# Beyond, a row could need more memory for its scores than for all else.
+_LONG_CONTEXT = 1024
 
 
 def encoder(
@@ -34,10 +41,9 @@ def encoder(
         CorruptCheckpointError: a tensor is missing or has another shape.
         UnsupportedTensorTypeError: a tensor's storage type cannot be read.
     """
-    mask = attention_mask(weights.builder, input_ids, lengths, None)
     hidden = _embed(weights, spec, input_ids)
     for index in range(spec.num_layers):
-        hidden = _block(weights, spec, f"blk.{index}", hidden, mask)
+        hidden = _block(weights, spec, f"blk.{index}", hidden, (input_ids, lengths))
         on_layer()
     return hidden
 
@@ -71,16 +77,16 @@ def _positions(weights: Weights, spec: EncoderSpec) -> ir.Value:
 
 
 def _block(
-    weights: Weights, spec: EncoderSpec, block: str, hidden: ir.Value, mask: ir.Value
+    weights: Weights, spec: EncoderSpec, block: str, hidden: ir.Value, rows: Rows
 ) -> ir.Value:
-    attended = _attention(weights, spec, block, hidden, mask)
+    attended = _attention(weights, spec, block, hidden, rows)
     hidden = _norm_of_sum(weights, spec, hidden, attended, f"{block}.attn_output_norm")
     made = mlp(weights, spec.mlp, spec.hidden_size, block, hidden)
     return _norm_of_sum(weights, spec, hidden, made, f"{block}.layer_output_norm")
 
 
 def _attention(
-    weights: Weights, spec: EncoderSpec, block: str, hidden: ir.Value, mask: ir.Value
+    weights: Weights, spec: EncoderSpec, block: str, hidden: ir.Value, rows: Rows
 ) -> ir.Value:
     builder, size = weights.builder, spec.hidden_size
     if f"{block}.attn_qkv.weight" in weights.checkpoint.tensors:
@@ -91,12 +97,23 @@ def _attention(
     query, key, value = (ir.Value(name=f"{block}.{part}") for part in ("query", "key", "value"))
     thirds = {"axis": -1, "num_outputs": 3}
     builder.op("Split", [packed], f"{block}.qkv_split", thirds, outputs=[query, key, value])
-    heads = (spec.num_heads, spec.num_heads)
-    attended = attend(
-        builder, (query, key, value), mask, heads, spec.head_dim**-0.5, 0.0, f"{block}.attended"
-    )
+    attended = _attend(builder, spec, (query, key, value), rows, f"{block}.attended")
     output = weights.rows(f"{block}.attn_output", (size, size))
     return weights.linear(f"{block}.attn_output", attended, [output])
+
+
+def _attend(
+    builder: GraphBuilder,
+    spec: EncoderSpec,
+    qkv: tuple[ir.Value, ir.Value, ir.Value],
+    rows: Rows,
+    name: str,
+) -> ir.Value:
+    heads, head_dim = spec.num_heads, spec.head_dim
+    if spec.context_length > _LONG_CONTEXT:
+        return attend_long(builder, qkv, *rows, heads, head_dim, name)
+    mask = attention_mask(builder, *rows, None)
+    return attend(builder, qkv, mask, (heads, heads), head_dim**-0.5, 0.0, name)
 
 
 def _norm_of_sum(
