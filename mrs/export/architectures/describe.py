@@ -10,6 +10,7 @@ from mrs.export.architectures.metadata import ArchitectureMetadata
 from mrs.export.architectures.promised_tensors import check_promised_tensors
 from mrs.export.architectures.rope_scaling import UNUSED_FACTORS, rope_scaling
 from mrs.export.architectures.spec import (
+    MOST_LAYERS,
     Activation,
     AttentionSpec,
     DecoderSpec,
@@ -23,9 +24,6 @@ from mrs.export.architectures.spec import (
     RopeSpec,
 )
 from mrs.export.checkpoints.checkpoint import Checkpoint, CheckpointFormat
-
-# Each is described before its tensors are looked for, so a header must not ask for any number.
-_MOST_LAYERS = 1024
 
 
 def describe_decoder(
@@ -54,7 +52,7 @@ class _Description:
         defaults = family.gguf_defaults if stored is CheckpointFormat.GGUF else {}
         self._metadata = ArchitectureMetadata(checkpoint, defaults)
         self._hidden = self._metadata.size("embedding_length")
-        blocks = self._metadata.size("block_count", largest=_MOST_LAYERS)
+        blocks = self._metadata.size("block_count", largest=MOST_LAYERS)
         # llama.cpp counts the layers that only draft tokens among the blocks.
         drafting = self._metadata.optional_size("nextn_predict_layers") or 0
         self._drafting = min(drafting, blocks - 1)

@@ -7,6 +7,8 @@ from enum import Enum
 
 # The artifact holds rotary tables for every position, so a header must not ask for any number.
 LARGEST_CONTEXT = 1 << 22
+# Each is described before its tensors are looked for.
+MOST_LAYERS = 1024
 
 
 class RopeLayout(Enum):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mrs.errors import UnsupportedArchitectureError
+from mrs.errors import CheckpointError, UnsupportedArchitectureError
 from mrs.export.architectures.config_metadata import config_metadata
 from mrs.export.architectures.registry import MODEL_TYPES
 from mrs.export.checkpoints.hf_config import read_hf_config
@@ -147,6 +147,19 @@ def test_command_r7b_has_a_window_and_its_own_layers_without(tmp_path: Path) -> 
     found = metadata(tmp_path, model_type="cohere2", sliding_window_pattern=4, logit_scale=0.25)
     assert found["attention.sliding_window"] == 4096
     assert found["attention.sliding_window_pattern"] == 4
+
+
+def test_a_number_of_layers_that_no_model_has_is_refused_at_once(tmp_path: Path) -> None:
+    """Lists of them would be made before any tensor is looked for."""
+    with pytest.raises(CheckpointError, match="num_hidden_layers is 2000000000, not a"):
+        metadata(
+            tmp_path,
+            model_type="qwen2",
+            num_hidden_layers=2_000_000_000,
+            use_sliding_window=True,
+            sliding_window=16,
+            max_window_layers=4,
+        )
 
 
 def test_falcon_with_alibi_is_refused(tmp_path: Path) -> None:
