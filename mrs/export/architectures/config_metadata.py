@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Mapping
 
-from mrs.errors import UnsupportedArchitectureError
+from mrs.errors import CheckpointError, UnsupportedArchitectureError
 from mrs.export.architectures.family import HuggingFaceForm
 from mrs.export.architectures.spec import Activation
 from mrs.export.checkpoints.checkpoint import MetadataValue
@@ -51,6 +51,7 @@ _ACTIVATIONS: Mapping[str, Activation] = {
     "relu": Activation.RELU,
     "relu2": Activation.RELU_SQUARED,
 }
+_MAX_LAYERS = 10_000
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 
 
@@ -77,6 +78,9 @@ def _usual_values(form: HuggingFaceForm, config: HfConfig) -> JsonSection:
         if stated.get(own) is not None and stated.get(usual) is None:
             stated[usual] = stated[own]
     values = JsonSection(config.file, {**form.defaults, **stated})
+    if (values.optional_size("num_hidden_layers") or 0) > _MAX_LAYERS:
+        # Before a list is made that has an item for each of them.
+        raise values.wrong("num_hidden_layers", f"a whole number from 1 to {_MAX_LAYERS}")
     for key, wanted in form.only.items():
         if (found := values.values.get(key, wanted)) not in (wanted, None):
             raise UnsupportedArchitectureError(
@@ -113,6 +117,8 @@ class _Translation:
             if (flag := config.optional_flag(key)) is not None:
                 found[f"stated.{key}"] = flag
         if (scalar := config.optional_number("query_pre_attn_scalar")) is not None:
+            if scalar <= 0:
+                raise config.wrong("query_pre_attn_scalar", "a number above 0")
             found["attention.scale"] = scalar**-0.5
         if config.optional_flag("use_bidirectional_attention"):
             found["attention.causal"] = False
@@ -167,6 +173,12 @@ class _Translation:
         share = rope.optional_number("partial_rotary_factor")
         share = share or config.optional_number("partial_rotary_factor")
         if share is not None:
+            if not 0 < share <= 1:
+                raise CheckpointError(
+                    f"{config.file}: partial_rotary_factor is {share:.6g}, not a number from 0 "
+                    "to 1.",
+                    hint="Get the model's own config.json.",
+                )
             found["rope.dimension_count"] = int(self._head_dim() * share)
         kind = rope.optional_text("rope_type") or rope.optional_text("type") or "default"
         self._scaling(kind, rope)

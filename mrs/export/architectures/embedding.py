@@ -70,9 +70,8 @@ def gguf_head(checkpoint: Checkpoint) -> EmbeddingHead | None:
     kind = checkpoint.metadata.get(f"{name}.pooling_type", 0)
     if not embeds and kind == 0:
         return None
-    if kind not in _GGUF_POOLINGS:
+    if type(kind) is not int or kind not in _GGUF_POOLINGS:
         raise _unsupported_pooling(name, kind)
-    assert isinstance(kind, int)
     return EmbeddingHead(_GGUF_POOLINGS[kind], _gguf_dense(checkpoint))
 
 
