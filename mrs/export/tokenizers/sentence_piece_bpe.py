@@ -20,6 +20,9 @@ from mrs.export.tokenizers.sentence_pieces import (
 from mrs.export.tokenizers.token_types import TokenType
 from mrs.export.tokenizers.tokenizer_document import tokenizer_json
 
+# Trainers stop at 16 characters, runs of spaces at some dozens; cutting a token costs its square.
+_LONGEST_MADE = 256
+
 
 def sentence_piece_bpe_json(pieces: SentencePieces) -> bytes:
     """The ``tokenizer.json`` of a vocabulary.
@@ -76,6 +79,8 @@ def _is_made_of_text(pieces: SentencePieces, index: int) -> bool:
     merging, except if its spaces are written as in pieces.
     """
     token = pieces.tokens[index]
+    if len(token) > _LONGEST_MADE:
+        return False
     match pieces.types[index]:
         case TokenType.CONTROL | TokenType.UNKNOWN | TokenType.BYTE:
             return False

@@ -12,6 +12,9 @@ from mrs.errors import CorruptCheckpointError, UnsupportedTokenizerError
 from mrs.export.tokenizers.token_types import TokenType
 from mrs.token_decoding import UnknownDecoderError, token_decoding
 
+# What some parts of a tokenizer only trip over when they are used.
+_TRIAL = "Naïve ﬁ 中\n\t x<s>"
+
 
 def tokenizer_json(
     tokens: Sequence[str],
@@ -74,6 +77,7 @@ def load_tokenizer(encoded: bytes, what: str) -> tokenizers.Tokenizer:
     try:
         loaded = tokenizers.Tokenizer.from_buffer(encoded)
         token_decoding(loaded)
+        loaded.encode(_TRIAL)
     except UnknownDecoderError as error:
         raise UnsupportedTokenizerError(f"{what} cannot be used: {error}.") from error
     except BaseException as error:  # the library raises bare Exception, and panics beside it

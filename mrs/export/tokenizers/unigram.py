@@ -6,6 +6,7 @@ A text becomes the pieces whose scores, logarithms of probabilities, have the gr
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mrs.errors import CorruptCheckpointError
@@ -60,13 +61,22 @@ def _pre_tokenizer(pieces: SentencePieces) -> dict[str, Any] | None:
     ]
     steps = [space_pre_tokenizer(pieces)]
     if control:
-        ends = (f"(?<={_literal(token[:-1])}){_literal(token[-1])}" for token in control)
-        pattern = {"Regex": "|".join(ends)}
+        pattern = {"Regex": "|".join(_ends(control))}
         # Only the beginning of a match is a cut.
         cut = {"type": "Split", "pattern": pattern, "behavior": "MergedWithNext", "invert": False}
         steps.append(cut)
     present = [step for step in steps if step is not None]
     return {"type": "Sequence", "pretokenizers": present} if present else None
+
+
+def _ends(tokens: Iterable[str]) -> Iterator[str]:
+    """Patterns for the last letter of each token, where it stands behind the others."""
+    by_letter: dict[str, list[str]] = {}
+    for token in tokens:
+        by_letter.setdefault(token[-1], []).append(token[:-1])
+    for letter, beginnings in by_letter.items():
+        behind = "|".join(f"(?<={_literal(beginning)})" for beginning in beginnings)
+        yield f"(?:{behind}){_literal(letter)}"
 
 
 def _literal(text: str) -> str:

@@ -48,6 +48,11 @@ def tokenizer(name: str) -> Tokenizer:
     return load(convert(PIECE_VOCABULARIES[name]))
 
 
+@cache
+def library_of(name: str) -> tokenizers.Tokenizer:
+    return tokenizers.Tokenizer.from_buffer(convert(PIECE_VOCABULARIES[name]).tokenizer_json)
+
+
 def text_of(name: str, ids: list[int]) -> str:
     detokenizer = Detokenizer(tokenizer(name))
     return "".join([*map(detokenizer.push, ids), detokenizer.flush()])
@@ -100,7 +105,7 @@ def test_streamed_text_is_decoded_text(name: str, data: st.DataObject) -> None:
 def test_text_is_decoded_as_the_library_decodes_it(name: str, data: st.DataObject) -> None:
     # Where a text starts with a user-defined token of spaces, the library takes one of them away.
     text = data.draw(TEXT.filter(lambda text: not any(token in text for token in USER_DEFINED)))
-    library = tokenizers.Tokenizer.from_buffer(convert(PIECE_VOCABULARIES[name]).tokenizer_json)
+    library = library_of(name)
     ids = library.encode(text, add_special_tokens=False).ids
     assert tokenizer(name).decode(ids, skip_special=True) == library.decode(ids)
 
