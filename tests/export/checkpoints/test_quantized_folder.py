@@ -52,13 +52,20 @@ def section(**values: object) -> JsonSection:
 class Layer:
     """Codes ``[outputs, inputs]`` with scales and zero points ``[outputs, groups]``."""
 
-    def __init__(self, bits: int, group: int = GROUP, seed: int = 0) -> None:
+    def __init__(
+        self,
+        bits: int,
+        group: int = GROUP,
+        seed: int = 0,
+        shape: tuple[int, ...] = (OUTPUTS, INPUTS),
+    ) -> None:
         rng = np.random.default_rng(seed)
-        self.bits, groups = bits, INPUTS // group
-        self.codes = rng.integers(0, 2**bits, (OUTPUTS, INPUTS), dtype=np.uint8)
-        self.zeros = rng.integers(0, 2**bits, (OUTPUTS, groups), dtype=np.uint8)
-        self.scales = rng.uniform(0.001, 0.1, (OUTPUTS, groups)).astype(np.float16)
-        self.group_of = np.arange(INPUTS) // group
+        outputs, inputs = shape
+        self.bits, groups = bits, inputs // group
+        self.codes = rng.integers(0, 2**bits, (outputs, inputs), dtype=np.uint8)
+        self.zeros = rng.integers(0, 2**bits, (outputs, groups), dtype=np.uint8)
+        self.scales = rng.uniform(0.001, 0.1, (outputs, groups)).astype(np.float16)
+        self.group_of = np.arange(inputs) // group
 
     def values(self) -> NDArray[np.float32]:
         """float16 times a small integer is exact in float32."""
