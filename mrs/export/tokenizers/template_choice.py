@@ -85,7 +85,8 @@ def with_chat_template(
         ChatTemplateError: a template does not compile, or fails on the simplest conversation.
     """
     if wanted is not None:
-        assets = _with_templates(assets, wanted.templates, wanted.bundled)
+        loaded = tokenizers.Tokenizer.from_buffer(assets.tokenizer_json)
+        assets = _with_templates(assets, wanted.templates, wanted.bundled, loaded)
     elif assets.chat_template is None and not assets.named_templates:
         assets = _with_recognized(assets, architecture)
     if assets.chat_template is not None:
@@ -99,15 +100,19 @@ def _with_recognized(assets: TokenizerAssets, architecture: str) -> TokenizerAss
     loaded = tokenizers.Tokenizer.from_buffer(assets.tokenizer_json)
     special = {token.content for token in loaded.get_added_tokens_decoder().values()}
     bundled = recognized_template(special.__contains__, architecture)
-    return assets if bundled is None else _with_templates(assets, _bundled(bundled), bundled)
+    if bundled is None:
+        return assets
+    return _with_templates(assets, _bundled(bundled), bundled, loaded)
 
 
 def _with_templates(
-    assets: TokenizerAssets, templates: ChatTemplates, bundled: BundledTemplate | None
+    assets: TokenizerAssets,
+    templates: ChatTemplates,
+    bundled: BundledTemplate | None,
+    loaded: tokenizers.Tokenizer,
 ) -> TokenizerAssets:
     ends = {token for token in END_OF_TURN_TOKENS if token in (templates.default or "")}
     ends.update(() if bundled is None else bundled.ends)
-    loaded = tokenizers.Tokenizer.from_buffer(assets.tokenizer_json)
     ids = {id_ for token in ends if (id_ := loaded.token_to_id(token)) is not None}
     return replace(
         assets,
