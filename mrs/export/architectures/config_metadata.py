@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from mrs.errors import CheckpointError, UnsupportedArchitectureError
 from mrs.export.architectures.family import HuggingFaceForm
+from mrs.export.architectures.rope_scaling import longrope_amplitude
 from mrs.export.architectures.spec import Activation
 from mrs.export.checkpoints.checkpoint import MetadataValue
 from mrs.export.checkpoints.hf_config import HfConfig
@@ -264,8 +265,7 @@ class _Translation:
         amplitude = rope.optional_number("attention_factor")
         original = found.get("rope.scaling.original_context_length")
         if amplitude is None and isinstance(original, int):
-            factor = self._factor(rope)
-            amplitude = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
+            amplitude = longrope_amplitude(self._factor(rope), original)
         if amplitude is not None:
             found["rope.scaling.amplitude"] = amplitude
 

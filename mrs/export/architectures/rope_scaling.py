@@ -92,13 +92,27 @@ def _yarn(metadata: ArchitectureMetadata) -> YarnScaling:
     )
 
 
+def longrope_amplitude(factor: float, original: int) -> float:
+    """What cosines and sines are multiplied by.
+
+    Source: LongRoPE as Phi-3 uses it (arXiv:2404.14219, modeling_phi3.py).
+
+    Args:
+        factor: how many times the original context.
+        original: positions of that.
+    """
+    if factor <= 1 or original <= 1:
+        return 1.0
+    return math.sqrt(1 + math.log(factor) / math.log(original))
+
+
 def _longrope(checkpoint: Checkpoint, metadata: ArchitectureMetadata, dims: int) -> RopeScaling:
     original = _original_context(metadata)
     attention = metadata.optional_number("rope.scaling.amplitude")
     attention = attention or metadata.optional_number("rope.scaling.attn_factor")
     if attention is None:
         ratio = metadata.size("context_length") / original
-        attention = math.sqrt(1 + math.log(ratio) / math.log(original)) if ratio > 1 else 1.0
+        attention = longrope_amplitude(ratio, original)
 
     def factors(tensor: str, key: str) -> FactorsScaling:
         if tensor in checkpoint.tensors:

@@ -66,7 +66,7 @@ def position_ids(
 def _tables(weights: Weights, rope: RopeSpec, context: int, name: str) -> RopeTables:
     if isinstance(rope.scaling, LongRopeScaling):
         rope = replace(rope, scaling=rope.scaling.at(context))
-    frequencies = rope_frequencies(rope, context, _factors(weights, rope))
+    frequencies = _frequencies(rope, context, _factors(weights, rope))
     amplitude = np.full(len(frequencies), rope_amplitude(rope))
     still = (rotated_with_padding(rope.dims) - rope.dims) // 2
     frequencies = np.concatenate([frequencies, np.zeros(still)])
@@ -79,6 +79,24 @@ def _tables(weights: Weights, rope: RopeSpec, context: int, name: str) -> RopeTa
         return weights.builder.stored(stored, f"{name}.{suffix}", ir.DataType.FLOAT, shape)
 
     return table(np.cos, "cos"), table(np.sin, "sin")
+
+
+def _frequencies(
+    rope: RopeSpec, context: int, factors: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """The frequencies, if base and scaling go together; each for itself was in bounds."""
+    try:
+        with np.errstate(all="ignore"):
+            frequencies = rope_frequencies(rope, context, factors)
+    except ArithmeticError:
+        frequencies = np.array([np.nan])
+    if not np.isfinite(frequencies).all():
+        raise CorruptCheckpointError(
+            f"The rotary embedding with base {rope.base:g} and {rope.scaling} gives no finite "
+            "frequencies.",
+            hint="Download the model again, or convert it with a current converter.",
+        )
+    return frequencies
 
 
 def _factors(weights: Weights, rope: RopeSpec) -> NDArray[np.float64] | None:

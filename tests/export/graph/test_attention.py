@@ -46,6 +46,28 @@ def test_frequency_factors_must_be_above_zero(tmp_path: Path, factor: float) -> 
         rope_tables(weights, decoder_spec(hostile))
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"scaling.type": "yarn", "scaling.factor": 4.0, "freq_base": 1.0},
+        {"scaling.type": "dynamic", "scaling.factor": 1e30},
+        {"scaling.type": "dynamic", "scaling.factor": 2.0, "dimension_count": 2},
+    ],
+    ids=lambda keys: f"{keys['scaling.type']} {len(keys)}",
+)
+def test_numbers_that_make_no_rotation_together_are_refused(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    checkpoint = tiny_llama()
+    metadata = {**checkpoint.metadata, **{f"llama.rope.{key}": keys[key] for key in keys}}
+    hostile = dataclasses.replace(checkpoint, metadata=metadata)
+    with (
+        building(hostile, tmp_path, "fp32") as weights,
+        pytest.raises(CorruptCheckpointError, match="gives no finite frequencies"),
+    ):
+        rope_tables(weights, decoder_spec(hostile))
+
+
 def test_tables_span_the_context(tmp_path: Path) -> None:
     checkpoint = tiny_llama(LlamaSize(context=200))
     with building(checkpoint, tmp_path, "fp32") as weights:
