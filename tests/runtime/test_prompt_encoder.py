@@ -13,7 +13,12 @@ from mrs.errors import ChatTemplateError, InvalidValueError
 from mrs.export.tokenizers.convert import convert_tokenizer
 from mrs.runtime.prompt_encoder import PromptEncoder
 from mrs.runtime.tokenizer import Tokenizer
-from tests.export.tokenizers.vocabularies import VocabularyCheckpoint, chat_metadata
+from tests.export.tokenizers.vocabularies import (
+    VocabularyCheckpoint,
+    chat_metadata,
+    sentence_piece_metadata,
+    unigram_metadata,
+)
 
 TOKENIZER = Tokenizer(
     tokenizers.Tokenizer.from_buffer(
@@ -221,3 +226,58 @@ def test_conversations_with_tools_may_have_a_template_of_their_own() -> None:
     assert prompts.encode_chat([]) == (ord("a"),)
     assert prompts.encode_chat([], tools=[]) == (ord("a"),)
     assert prompts.encode_chat([], tools=[{"type": "function"}]) == (ord("b"),)
+
+
+# --- vocabularies of pieces ----------------------------------------------------------------------
+
+PIECES = {
+    name: Tokenizer(
+        tokenizers.Tokenizer.from_buffer(
+            convert_tokenizer(VocabularyCheckpoint(metadata)).tokenizer_json
+        )
+    )
+    for name, metadata in {
+        "llama": sentence_piece_metadata(),
+        "llama without space prefix": sentence_piece_metadata(add_space_prefix=False),
+        "t5": unigram_metadata(),
+    }.items()
+}
+PIECE_HOSTILE = st.lists(
+    st.sampled_from(
+        ["<s>", "</s>", "<s", "</", ">", "<", "the", " ", "\n\n", "▁", "<0x0A>", "<unk>"]
+    )
+    | st.text(st.characters(), max_size=3)
+).map("".join)
+
+
+@pytest.mark.parametrize("name", PIECES)
+@given(contents=st.lists(PIECE_HOSTILE, min_size=1, max_size=3))
+def test_of_pieces_too_only_the_template_writes_control_tokens(
+    name: str, contents: list[str]
+) -> None:
+    tokenizer = PIECES[name]
+    template = ChatTemplate("{% for m in messages %}{{ m.content | trim }}</s>{% endfor %}")
+    prompts = PromptEncoder(tokenizer, template, bos_token_id=None, add_bos=False)
+    ids = prompts.encode_chat([{"role": "user", "content": text} for text in contents])
+    unknown = tokenizer.special_tokens["<unk>"]
+    control = [index for index in ids if tokenizer.is_special(index) and index != unknown]
+    assert control == [tokenizer.special_tokens["</s>"]] * len(contents)
+
+
+@given(content=PIECE_HOSTILE)
+def test_of_pieces_too_no_character_is_lost(content: str) -> None:
+    tokenizer = PIECES["llama without space prefix"]
+    prompts = PromptEncoder(
+        tokenizer, ChatTemplate("{{ messages[0].content }}"), bos_token_id=None, add_bos=False
+    )
+    ids = prompts.encode_chat(user(content))
+    assert tokenizer.decode(ids) == without_surrogates(content).replace("▁", " ")
+
+
+def test_a_prompt_of_pieces_has_one_bos_whoever_writes_it() -> None:
+    tokenizer = PIECES["llama"]
+    bos = tokenizer.special_tokens["<s>"]
+    for source in ("{{ bos_token }}the", "<s>the", "the"):
+        template = ChatTemplate(source, bos_token="<s>")
+        prompts = PromptEncoder(tokenizer, template, bos_token_id=bos, add_bos=True)
+        assert prompts.encode_chat([]) == (bos, *tokenizer.encode("the"))
