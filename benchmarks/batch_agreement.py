@@ -47,7 +47,7 @@ async def compare(loaded: LoadedModel) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]).resolve()
-    loaded = load_served(ModelRepository(folder.parent).resolve(str(folder)))
+    loaded = load_served(ModelRepository(folder.parent).resolve(str(folder)), prefix_cache_bytes=0)
     try:
         asyncio.run(compare(loaded))
     finally:

@@ -30,7 +30,7 @@ async def engine_rate(folder: Path, streams: int) -> float:
     from mrs.runtime.generation import GenerationRequest, SamplingParams
     from mrs.runtime.loading import load_served
 
-    loaded = load_served(ModelRepository(folder.parent).resolve(str(folder)))
+    loaded = load_served(ModelRepository(folder.parent).resolve(str(folder)), prefix_cache_bytes=0)
     prompt = loaded.prompts.encode_chat([{"role": "user", "content": QUESTION}])
     request = GenerationRequest(
         prompt, SamplingParams(temperature=0.0, max_tokens=TOKENS, ignore_eos=True)
@@ -89,7 +89,8 @@ async def http_rate(url: str, streams: int) -> float:
 def serve(folder: Path) -> tuple[subprocess.Popen[str], str]:
     """Start a server and wait until it is ready."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "mrs", "serve", str(folder), "--port", "0", "--json"],
+        [sys.executable, "-m", "mrs", "serve", str(folder), "--port", "0", "--json",
+         "--prefix-cache-bytes", "0"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     assert server.stdout is not None

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -47,6 +47,15 @@ def serve(
     threads: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="By default one for each processor."),
+    ] = None,
+    prefix_cache_bytes: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Memory for finished answers, so that a next turn computes only what is new; "
+            "0 for none. By default an eighth of the free memory, at most 1 GiB.",
+        ),
     ] = None,
     quant: QuantizationOption = Quantization.AUTO,
     allowed_host: Annotated[
@@ -96,7 +105,8 @@ def serve(
         settings = _settings(host, bound, allowed_host or ())
         _warn_of_network(bound)
         version = find_model(model, open_repository(repo), quant, silent=as_json)
-        loaded = _load(version, max_seqs, max_model_len, threads, silent=as_json)
+        options = LoadOptions(max_seqs, max_model_len, threads, prefix_cache_bytes)
+        loaded = _load(version, options, silent=as_json)
         try:
             announce = _announce_json if as_json else _announce
             finished = _run(bound, version, loaded, settings, log_level, announce)
@@ -132,19 +142,21 @@ def _warn_of_network(bound: socket.socket) -> None:
         )
 
 
-def _load(
-    version: ModelVersion,
-    max_seqs: int,
-    max_model_len: int | None,
-    threads: int | None,
-    *,
-    silent: bool,
-) -> LoadedModel:
+class LoadOptions(NamedTuple):
+    """How a model is loaded; see `mrs.runtime.loading.load_served`."""
+
+    max_seqs: int
+    max_model_len: int | None
+    threads: int | None
+    prefix_cache_bytes: int | None
+
+
+def _load(version: ModelVersion, options: LoadOptions, *, silent: bool) -> LoadedModel:
     from mrs.cli.progress import make_progress
     from mrs.runtime.loading import load_served
 
     with make_progress(silent=silent).phase(f"Load {version.reference}"):
-        return load_served(version, max_seqs=max_seqs, max_model_len=max_model_len, threads=threads)
+        return load_served(version, **options._asdict())
 
 
 def _run(

@@ -39,14 +39,17 @@ class Answer:
             return self._finish(FinishReason.STOP, text, token)
         if self._is_full():
             return self._finish(FinishReason.LENGTH, text, token)
-        return GenerationDelta(sequence.index, text, (token,))
+        return GenerationDelta(sequence.index, text, (token,), cached_tokens=sequence.num_cached)
 
     def _finish(self, reason: FinishReason, text: str, token: int) -> GenerationDelta:
         """End the answer, letting out what was held back; after a stop string that is nothing."""
         tail, stopped = self._stop.push(self._detokenizer.flush())
         text += tail + self._stop.flush()
         self._sequence.finish_reason = reason = FinishReason.STOP if stopped else reason
-        return GenerationDelta(self._sequence.index, text, (token,), reason)
+        sequence = self._sequence
+        return GenerationDelta(
+            sequence.index, text, (token,), reason, cached_tokens=sequence.num_cached
+        )
 
     def _is_full(self) -> bool:
         sequence = self._sequence

@@ -74,6 +74,7 @@ class Engine:
         self._thread = threading.Thread(target=self._loop, name="mrs-engine", daemon=True)
         self._generated = 0
         self._prefilled = 0
+        self._cached = 0
 
     # --- called from other threads --------------------------------------------------------------
 
@@ -152,6 +153,7 @@ class Engine:
         with self._changed:
             holders = self._scheduler.running
             tokens = sum(sequence.num_computed for sequence in holders)
+            tokens += self._scheduler.kept_tokens
             return EngineStats(
                 running=len(holders),
                 waiting=self._scheduler.waiting,
@@ -159,6 +161,7 @@ class Engine:
                 kv_bytes=tokens * self._cache.shape.bytes_per_token,
                 generated_tokens=self._generated,
                 prefilled_tokens=self._prefilled,
+                cached_tokens=self._cached,
             )
 
     def _check_room(self, request: GenerationRequest) -> None:
@@ -172,7 +175,13 @@ class Engine:
             self._scheduler.check_room(request.n, len(request.prompt_ids))
 
     def _choice(self, ticket: Ticket, request: GenerationRequest, index: int) -> Choice:
-        sequence = Sequence(request.prompt_ids, request.sampling, index, self._model.max_length)
+        sequence = Sequence(
+            request.prompt_ids,
+            request.sampling,
+            index,
+            self._model.max_length,
+            salt=request.cache_salt,
+        )
         answer = Answer(sequence, self._model.new_detokenizer(), self._model.eos_token_ids)
         sampler = Sampler(
             request.sampling,
@@ -224,8 +233,8 @@ class Engine:
 
     def _carry_out(self, step: Step) -> None:
         # Here and not in the runner: a step that fails must not lose the cache of others.
-        for move in step.moves:
-            self._cache.move(move.source, move.target, move.length)
+        for operation in step.moves:
+            self._cache.carry_out(operation)
         published: Published = []
         try:
             self._compute(step, published)
@@ -242,6 +251,8 @@ class Engine:
             return
         drawn = iter(logits)
         for row in step.active:
+            if row.past == row.sequence.num_cached:
+                self._cached += row.past
             row.sequence.num_computed += row.new
             if row.sequence.num_computed <= len(row.sequence.prompt_ids):
                 self._prefilled += row.new
@@ -271,14 +282,15 @@ class Engine:
         if cause is not None:
             error = EngineError("The model failed on this request.", hint="Try it again.")
             error.__cause__ = cause
-        return self._forget(sequence).end(reason, error)
+        # What a step that failed has left in the cache is of no use.
+        return self._forget(sequence, keep=cause is None).end(reason, error)
 
-    def _forget(self, sequence: Sequence) -> Choice:
+    def _forget(self, sequence: Sequence, *, keep: bool = True) -> Choice:
         with self._changed:
-            slot = self._scheduler.remove(sequence)
-        # Another sequence may have the slot by now, but nothing in it before the next step.
-        if slot is not None:
-            self._cache.release(slot)
+            self._scheduler.remove(sequence, keep=keep)
+            operations = self._scheduler.take_operations()
+        for operation in operations:
+            self._cache.carry_out(operation)
         with self._changed:
             return self._choices.pop(sequence)
 

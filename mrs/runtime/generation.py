@@ -87,11 +87,13 @@ class GenerationRequest:
         prompt_ids: the encoded prompt, not empty.
         sampling: shared by all choices; choice ``i`` draws from the stream ``(seed, i)``.
         n: number of choices.
+        cache_salt: cached prefixes are shared among requests of one salt alone.
     """
 
     prompt_ids: tuple[int, ...]
     sampling: SamplingParams = field(default_factory=SamplingParams)
     n: int = 1
+    cache_salt: str = ""
 
 
 class FinishReason(StrEnum):
@@ -112,6 +114,7 @@ class GenerationDelta:
         text: newly final text; may be empty while a character or a stop string is incomplete.
         token_ids: the tokens drawn in this step (at most one today), EOS included.
         finish_reason: None until the choice's last delta.
+        cached_tokens: prompt tokens that were not computed again.
         error: what went wrong, with `FinishReason.ERROR` only.
     """
 
@@ -120,6 +123,7 @@ class GenerationDelta:
     token_ids: tuple[int, ...]
     finish_reason: FinishReason | None = None
     error: Exception | None = None
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ class EngineStats:
         kv_bytes: memory that the KV cache holds now.
         generated_tokens: tokens drawn since the engine started.
         prefilled_tokens: prompt tokens computed since the engine started.
+        cached_tokens: prompt tokens that were not computed again since the engine started.
     """
 
     running: int
@@ -141,6 +146,7 @@ class EngineStats:
     kv_bytes: int
     generated_tokens: int
     prefilled_tokens: int
+    cached_tokens: int = 0
 
 
 class GenerationStream(Protocol):

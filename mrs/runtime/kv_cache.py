@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release
+
 _ITEM_SIZE = 4
 # Named only from Python 3.13 on; the value is Linux's.
 _MAP_NORESERVE = 0x4000
@@ -74,10 +76,24 @@ class KVCache:
         """Shape of the tensor that starts at an address and spans ``slots`` slots."""
         return (slots, self.shape.num_kv_heads, self.shape.capacity, self.shape.head_dim)
 
-    def move(self, source: int, target: int, length: int) -> None:
-        """Copy the first ``length`` tokens of one slot to another and release the source."""
+    def carry_out(self, operation: CacheOperation) -> None:
+        """Do what was decided between two steps."""
+        match operation:
+            case Move(source, target, length):
+                self.move(source, target, length)
+            case Copy(source, target, length):
+                self.copy(source, target, length)
+            case Release(slot):
+                self.release(slot)
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Copy the first ``length`` tokens of one slot to another."""
         for layer in self._layers:
             layer[:, target, :, :length] = layer[:, source, :, :length]
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copy the first ``length`` tokens of one slot to another and release the source."""
+        self.copy(source, target, length)
         self.release(source)
 
     def release(self, slot: int) -> None:

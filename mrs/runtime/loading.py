@@ -17,6 +17,7 @@ from mrs.runtime.decoder import Decoder
 from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.engine import Engine
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
+from mrs.runtime.memory import default_prefix_cache_bytes
 from mrs.runtime.model_kind import require_generator
 from mrs.runtime.prompt_encoder import PromptEncoder
 from mrs.runtime.scheduler import Scheduler, SchedulerConfig
@@ -60,6 +61,7 @@ def load_served(
     max_seqs: int = DEFAULT_MAX_SEQS,
     max_model_len: int | None = None,
     threads: int | None = None,
+    prefix_cache_bytes: int | None = None,
     pool: SessionPool = _POOL,
 ) -> LoadedModel:
     """Load a version and start its engine; returns once a warm-up token was produced.
@@ -69,6 +71,8 @@ def load_served(
         max_seqs: sequences that run at once.
         max_model_len: most tokens of prompt and answer; None means the model's context.
         threads: threads per operator; None means the processors that this process may use.
+        prefix_cache_bytes: memory for ended sequences whose beginnings others reuse; 0 for none;
+            None means a share of what is free.
         pool: where the session comes from.
 
     Raises:
@@ -81,7 +85,10 @@ def load_served(
     bridge = AsyncEngine()
     with ExitStack() as stack:
         parts = _read(version, max_seqs, max_model_len, threads)
-        engine = _open(version, parts, pool, bridge.publish, stack)
+        if prefix_cache_bytes is not None:
+            _check_option("--prefix-cache-bytes", prefix_cache_bytes, 0, 1 << 50)
+        kept = default_prefix_cache_bytes() if prefix_cache_bytes is None else prefix_cache_bytes
+        engine = _open(version, parts, kept, pool, bridge.publish, stack)
         bridge.attach(engine)
         engine.start()
         stack.callback(engine.stop)
@@ -170,13 +177,16 @@ def _template_source(path: Path) -> str:
 def _open(
     version: ModelVersion,
     parts: _Parts,
+    prefix_cache_bytes: int,
     pool: SessionPool,
     publish: Callable[[Published], None],
     stack: ExitStack,
 ) -> Engine:
     facts = version.lock.model
-    config = SchedulerConfig(max_seqs=parts.max_seqs)
-    cache = _reserve_cache(version, parts, min(config.prefill_chunk, parts.max_length))
+    chunk = min(SchedulerConfig.prefill_chunk, parts.max_length)
+    cache = _reserve_cache(version, parts, chunk)
+    kept_tokens = prefix_cache_bytes // cache.shape.bytes_per_token
+    config = SchedulerConfig(max_seqs=parts.max_seqs, max_cached_tokens=kept_tokens)
     key = SessionKey(version.graph_path, parts.threads)
     decoder = Decoder(stack.enter_context(pool.session(key)), cache, facts.vocab_size)
     stack.callback(decoder.close)

@@ -10,7 +10,11 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from mrs.errors import InvalidValueError, QueueFullError
+from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release
+from mrs.runtime.prefix_cache import SHORTEST_MATCH, Match, PrefixCache, common_prefix
 from mrs.runtime.sequence import Sequence
 
 
@@ -24,6 +28,7 @@ class SchedulerConfig:
         busy_prefill_chunk: the same while others decode: bounds the pause between their tokens.
         max_waiting: most sequences in the queue.
         max_waiting_tokens: most prompt tokens in the queue.
+        max_cached_tokens: most tokens of ended sequences that are kept for others; 0 for none.
     """
 
     max_seqs: int = 16
@@ -32,6 +37,7 @@ class SchedulerConfig:
     busy_prefill_chunk: int = 128
     max_waiting: int = 256
     max_waiting_tokens: int = 1 << 20
+    max_cached_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,27 +58,18 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Move:
-    """Copy ``length`` tokens of the cache from one slot to another before the step."""
-
-    source: int
-    target: int
-    length: int
-
-
-@dataclass(frozen=True)
 class Step:
     """One run of the model over neighbouring slots.
 
     Attributes:
         first_slot: slot of the first row.
         rows: one per slot; None where a slot is empty.
-        moves: to be carried out first, in order.
+        moves: what is done to the cache first, in order.
     """
 
     first_slot: int
     rows: tuple[Row | None, ...]
-    moves: tuple[Move, ...] = ()
+    moves: tuple[CacheOperation, ...] = ()
 
     @property
     def active(self) -> Iterable[Row]:
@@ -95,6 +92,8 @@ class Scheduler:
         self._waiting_tokens = 0
         self._slots: list[Sequence | None] = [None] * config.max_seqs
         self._prefilled_last = False
+        self._kept = PrefixCache(config.max_cached_tokens)
+        self._operations: list[CacheOperation] = []
 
     @property
     def waiting(self) -> int:
@@ -105,6 +104,11 @@ class Scheduler:
     def running(self) -> list[Sequence]:
         """Sequences that hold a slot, by slot."""
         return [sequence for sequence in self._slots if sequence is not None]
+
+    @property
+    def kept_tokens(self) -> int:
+        """Tokens of ended sequences that are kept."""
+        return self._kept.tokens
 
     @property
     def has_work(self) -> bool:
@@ -148,31 +152,37 @@ class Scheduler:
         self._waiting_tokens += len(sequence.prompt_ids)
         self._fill_slots()
 
-    def remove(self, sequence: Sequence) -> int | None:
+    def remove(self, sequence: Sequence, *, keep: bool = True) -> None:
         """Forget a sequence, wherever it is; its slot goes to the first in the queue.
 
-        Returns:
-            the slot that it had, if any: what the cache holds there is of no use any more.
+        Args:
+            sequence: it may be unknown.
+            keep: what the cache holds of it may be of use to others.
         """
         slot, sequence.slot = sequence.slot, None
         if slot is not None:
             self._slots[slot] = None
+            self._keep_or_release(sequence, slot, keep)
             self._fill_slots()
         elif sequence in self._waiting:
             self._waiting.remove(sequence)
             self._waiting_tokens -= len(sequence.prompt_ids)
-        return slot
+
+    def take_operations(self) -> tuple[CacheOperation, ...]:
+        """What has to be done to the cache by now; the caller does it, in order."""
+        operations, self._operations = tuple(self._operations), []
+        return operations
 
     def schedule(self) -> Step | None:
         """The next step, or None when there is nothing to do."""
-        moves = tuple(self._compact())
+        self._compact()
         prefilling = [s for s in self.running if s.is_prefilling]
         decoding = [s for s in self.running if not s.is_prefilling]
         if prefilling and not (decoding and self._prefilled_last):
             self._prefilled_last = True
-            return self._prefill_step(prefilling, moves, busy=bool(decoding))
+            return self._prefill_step(prefilling, busy=bool(decoding))
         self._prefilled_last = False
-        return self._decode_step(moves) if decoding else None
+        return self._decode_step() if decoding else None
 
     def _fill_slots(self) -> None:
         for slot, holder in enumerate(self._slots):
@@ -181,10 +191,80 @@ class Scheduler:
             if holder is None:
                 sequence = self._waiting.popleft()
                 self._waiting_tokens -= len(sequence.prompt_ids)
+                self._reuse_prefix(sequence, slot)
                 sequence.slot = slot
                 self._slots[slot] = sequence
 
-    def _compact(self) -> Iterable[Move]:
+    # --- what ended sequences leave behind -------------------------------------------------------
+
+    def _keep_or_release(self, sequence: Sequence, slot: int, keep: bool) -> None:
+        tokens = sequence.tokens(0, sequence.num_computed) if keep and self._kept.enabled else []
+        if self._kept.keep(slot, tokens, sequence.salt):
+            gone = [*self._kept.drop_beginnings(slot), *self._kept.drop_beyond_budget()]
+        else:
+            gone = [slot]
+        self._operations.extend(Release(dropped) for dropped in gone)
+
+    def _reuse_prefix(self, sequence: Sequence, target: int) -> None:
+        """Start a sequence in a free slot with what the cache holds of its prompt."""
+        match = self._longest_match(sequence) if self._kept.enabled else None
+        if match is None:
+            self._vacate(target)
+            return
+        sequence.num_computed = sequence.num_cached = match.length
+        if match.slot in self._kept:
+            self._kept.touch(match.slot)
+        if match.slot != target:
+            self._vacate(target)
+            self._operations.append(Copy(match.slot, target, match.length))
+        elif self._is_mostly(match) or self._free_slot_above(target) is None:
+            self._kept.drop(target)
+        else:
+            self._operations.append(Copy(self._vacate(target), target, match.length))
+
+    def _longest_match(self, sequence: Sequence) -> Match | None:
+        """Among rows that are kept and rows that run."""
+        prompt = np.array(sequence.prompt_ids, dtype=np.int64)
+        best = self._kept.match(prompt, sequence.salt)
+        for other in self.running:
+            if other.salt != sequence.salt or other.slot is None:
+                continue
+            held = np.array(other.tokens(0, min(other.num_computed, len(prompt))), dtype=np.int64)
+            length = common_prefix(held, prompt[:-1])
+            if length >= SHORTEST_MATCH and (best is None or length > best.length):
+                best = Match(other.slot, length)
+        return best
+
+    def _is_mostly(self, match: Match) -> bool:
+        """Whether a kept row is used up by a match, and not just a beginning that many share."""
+        return 2 * match.length >= len(self._kept[match.slot].tokens)
+
+    def _vacate(self, target: int) -> int:
+        """Make a slot free of what is kept in it; gives the slot where that is now.
+
+        The one that was used last must not be lost: its beginning may be copied next.
+        """
+        if target not in self._kept:
+            return target
+        free = self._free_slot_above(target)
+        if free is None:
+            free = self._kept.drop_oldest()
+            self._operations.append(Release(free))
+        if free != target:
+            self._operations.append(Move(target, free, len(self._kept[target].tokens)))
+            self._kept.move(target, free)
+        return free
+
+    def _free_slot_above(self, slot: int) -> int | None:
+        above = range(slot + 1, len(self._slots))
+        return next((other for other in above if self._is_free(other)), None)
+
+    def _is_free(self, slot: int) -> bool:
+        return self._slots[slot] is None and slot not in self._kept
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def _compact(self) -> None:
         """Fill holes with the sequences of the highest slots."""
         count = len(self.running)
         holes = [slot for slot in range(count) if self._slots[slot] is None]
@@ -192,21 +272,20 @@ class Scheduler:
             sequence = next(s for s in reversed(self._slots) if s is not None)
             source = sequence.slot
             assert source is not None
+            self._vacate(hole)
             self._slots[source], self._slots[hole] = None, sequence
             sequence.slot = hole
-            yield Move(source, hole, sequence.num_computed)
+            self._operations.append(Move(source, hole, sequence.num_computed))
 
-    def _decode_step(self, moves: tuple[Move, ...]) -> Step:
+    def _decode_step(self) -> Step:
         rows = []
         for sequence in self._slots[: len(self.running)]:
             assert sequence is not None
             new = 0 if sequence.is_prefilling else 1
             rows.append(Row(sequence, sequence.num_computed, new, draws=bool(new)))
-        return Step(0, tuple(rows), moves)
+        return Step(0, tuple(rows), self.take_operations())
 
-    def _prefill_step(
-        self, prefilling: list[Sequence], moves: tuple[Move, ...], busy: bool
-    ) -> Step:
+    def _prefill_step(self, prefilling: list[Sequence], busy: bool) -> Step:
         """A chunk of the oldest prompt, and whole short prompts in the slots after it."""
         budget = self.config.busy_prefill_chunk if busy else self.config.prefill_chunk
         oldest = min(prefilling, key=lambda sequence: sequence.id)
@@ -219,7 +298,7 @@ class Scheduler:
             if not row.draws or not _worth_padding([*rows, row], budget):
                 break
             rows.append(row)
-        return Step(oldest.slot, tuple(rows), moves)
+        return Step(oldest.slot, tuple(rows), self.take_operations())
 
 
 def _prefill_row(sequence: Sequence, budget: int) -> Row:

@@ -22,6 +22,8 @@ class Sequence:
         id: unique in this process, ascending by creation.
         slot: its place in the KV cache, or None while it waits.
         num_computed: its tokens that are in the cache.
+        num_cached: its first tokens that were in the cache before it came.
+        salt: of the cached prefixes that it may share.
         output_ids: tokens drawn.
         finish_reason: why it ended, or None.
     """
@@ -33,6 +35,8 @@ class Sequence:
     id: int = field(default_factory=lambda: next(_ids))
     slot: int | None = None
     num_computed: int = 0
+    num_cached: int = 0
+    salt: str = ""
     output_ids: list[int] = field(default_factory=list)
     finish_reason: FinishReason | None = None
 

@@ -36,12 +36,14 @@ class Tally:
     """Counts tokens and ended choices, and notices failures.
 
     ``completion_tokens`` counts every token that was drawn, the end-of-sequence token and those
-    of a stop string included: it is what was computed, streamed or not.
+    of a stop string included: it is what was computed, streamed or not. ``cached_tokens`` are
+    those of the prompt that were not.
     """
 
     def __init__(self, prompt_tokens: int, choices: int) -> None:
         self.prompt_tokens = prompt_tokens
         self.completion_tokens = 0
+        self.cached_tokens = 0
         self._open_choices = choices
 
     def count(self, deltas: tuple[GenerationDelta, ...]) -> None:
@@ -52,6 +54,7 @@ class Tally:
         """
         for delta in deltas:
             self.completion_tokens += len(delta.token_ids)
+            self.cached_tokens = max(self.cached_tokens, delta.cached_tokens)
             if delta.finish_reason is not None:
                 self._open_choices -= 1
                 _require_success(delta)

@@ -155,7 +155,7 @@ class Driver:
 
 
 def _detokenizer() -> Detokenizer:
-    return Detokenizer(SimpleNamespace(visible_pieces=PIECES))  # type: ignore[arg-type]
+    return Detokenizer(SimpleNamespace(visible_pieces=PIECES, leading_spaces=0))  # type: ignore[arg-type]
 
 
 @contextmanager

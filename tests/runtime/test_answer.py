@@ -26,7 +26,7 @@ def answer(prompt: int = 3, max_length: int = 1000, **sampling: object) -> Answe
         index=2,
         max_length=max_length,  # type: ignore[arg-type]
     )
-    detokenizer = Detokenizer(SimpleNamespace(visible_pieces=PIECES))  # type: ignore[arg-type]
+    detokenizer = Detokenizer(SimpleNamespace(visible_pieces=PIECES, leading_spaces=0))  # type: ignore[arg-type]
     return Answer(sequence, detokenizer, frozenset({EOS}))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrs.errors import QueueFullError
+from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release
 from mrs.runtime.generation import FinishReason, SamplingParams
 from mrs.runtime.scheduler import Scheduler, SchedulerConfig, Step
 from mrs.runtime.sequence import Sequence
@@ -106,7 +108,7 @@ def test_a_freed_slot_goes_to_the_next_in_the_queue() -> None:
     step = scheduler.schedule()
     assert step is not None
     assert late.slot == 1
-    assert step.moves == ()
+    assert step.moves == (Release(1),)
 
 
 def test_without_a_queue_the_highest_slot_moves_into_the_hole() -> None:
@@ -118,7 +120,7 @@ def test_without_a_queue_the_highest_slot_moves_into_the_hole() -> None:
     scheduler.remove(sequences[0])
     step = scheduler.schedule()
     assert step is not None
-    assert [(m.source, m.target, m.length) for m in step.moves] == [(2, 0, 3)]
+    assert step.moves == (Release(0), Move(2, 0, 3))
     assert [row.sequence for row in step.active] == [sequences[2], sequences[1]]
 
 
@@ -161,23 +163,57 @@ def test_nobody_waits_while_a_slot_is_free() -> None:
     for one in sequences:
         scheduler.add(one)
     assert [one.slot for one in sequences] == [0, 1, 2, 3, None, None]
-    assert scheduler.remove(sequences[2]) == 2
+    scheduler.remove(sequences[2])
     assert [one.slot for one in sequences] == [0, 1, None, 3, 2, None]
     assert scheduler.waiting == 1
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 5))
-def test_every_sequence_is_computed_once_in_order_and_ends(seed: int, slots: int) -> None:
+def carry_out_on(cache: dict[int, list[int]], operations: Iterable[CacheOperation]) -> None:
+    """What operations do to what each slot holds."""
+    for operation in operations:
+        match operation:
+            case Move(source, target, length):
+                cache[target] = cache.pop(source, [])[:length]
+                assert len(cache[target]) == length
+            case Copy(source, target, length):
+                cache[target] = cache[source][:length]
+                assert len(cache[target]) == length
+            case Release(slot):
+                cache.pop(slot, None)
+
+
+def prompts_that_share_beginnings(rng: random.Random, count: int) -> list[Sequence]:
+    beginnings = [[rng.randrange(99) for _ in range(60)] for _ in range(3)]
+    prompts = [
+        [*rng.choice(beginnings)[: rng.randint(0, 60)], *range(rng.randint(1, 30))]
+        for _ in range(count)
+    ]
+    return [
+        Sequence(
+            tuple(prompt), SamplingParams(max_tokens=rng.randint(1, 12)), index=0, max_length=1000,
+            salt=rng.choice("ab"),
+        )
+        for prompt in prompts
+    ]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 5), st.sampled_from([0, 50, 150, 10_000]))
+def test_every_sequence_is_computed_once_in_order_and_ends(
+    seed: int, slots: int, kept: int
+) -> None:
     """Whatever joins, leaves or is given up: no token is skipped, computed twice or misplaced."""
     rng = random.Random(seed)
     scheduler = Scheduler(
-        SchedulerConfig(max_seqs=slots, prefill_chunk=16, busy_prefill_chunk=8, max_waiting=99)
-    )
+        SchedulerConfig(
+            max_seqs=slots, prefill_chunk=16, busy_prefill_chunk=8, max_waiting=99,
+            max_cached_tokens=kept,
+        )
+    )  # fmt: skip
     # What each slot's cache would hold: the tokens computed into it.
     cache: dict[int, list[int]] = {}
     open_sequences: set[Sequence] = set()
-    to_come = [sequence(rng.randint(1, 40), rng.randint(1, 12)) for _ in range(12)]
+    to_come = prompts_that_share_beginnings(rng, 14)
     for _ in range(3000):
         if to_come and rng.random() < 0.4:
             one = to_come.pop()
@@ -189,17 +225,18 @@ def test_every_sequence_is_computed_once_in_order_and_ends(seed: int, slots: int
             open_sequences.discard(given_up)
         step = scheduler.schedule()
         if step is None:
+            carry_out_on(cache, scheduler.take_operations())
             if not to_come:
                 break
             continue
-        for move in step.moves:
-            cache[move.target] = cache.get(move.source, [])[: move.length]
+        carry_out_on(cache, step.moves)
         assert len(step.rows) <= slots
         for position, row in enumerate(step.rows):
             if row is None or not row.new:
                 continue
             slot = step.first_slot + position
             assert row.sequence.slot == slot
+            assert row.past >= row.sequence.num_cached
             held = cache.get(slot, [])[: row.past] if row.past else []
             held += row.sequence.tokens(row.past, row.past + row.new)
             assert held == row.sequence.tokens(0, row.past + row.new)
@@ -207,3 +244,95 @@ def test_every_sequence_is_computed_once_in_order_and_ends(seed: int, slots: int
         open_sequences.difference_update(carry_out(scheduler, step))
     assert not open_sequences
     assert not scheduler.has_work
+    assert scheduler.kept_tokens <= kept
+    # Nothing but what is kept holds memory. What a reused row had beyond its match is still there.
+    assert sum(map(len, cache.values())) >= scheduler.kept_tokens
+    assert bool(cache) == bool(scheduler.kept_tokens)
+
+
+# --- beginnings that others have computed ---------------------------------------------------------
+
+KEEPING = SchedulerConfig(max_seqs=3, prefill_chunk=64, max_cached_tokens=1000)
+
+
+def asks(*tokens: int, salt: str = "") -> Sequence:
+    return Sequence(tokens, SamplingParams(max_tokens=1), 0, 1000, salt=salt)
+
+
+def run(scheduler: Scheduler, one: Sequence) -> Sequence:
+    """From its arrival to its end."""
+    scheduler.add(one)
+    while not one.is_finished:
+        step = scheduler.schedule()
+        assert step is not None
+        carry_out(scheduler, step)
+    return one
+
+
+def test_a_second_turn_computes_only_what_is_new() -> None:
+    scheduler = Scheduler(KEEPING)
+    first = run(scheduler, asks(*range(40)))
+    second = run(scheduler, asks(*range(40), 7, 50, 51))
+    # The answer's token was drawn, but never computed.
+    assert (first.num_cached, second.num_cached) == (0, 40)
+
+
+def test_the_last_token_of_a_prompt_is_always_computed() -> None:
+    scheduler = Scheduler(KEEPING)
+    run(scheduler, asks(*range(40)))
+    assert run(scheduler, asks(*range(40))).num_cached == 39
+
+
+def test_prefixes_are_shared_within_a_salt_alone() -> None:
+    scheduler = Scheduler(KEEPING)
+    run(scheduler, asks(*range(40), salt="a"))
+    assert run(scheduler, asks(*range(40), 1, salt="b")).num_cached == 0
+    assert run(scheduler, asks(*range(40), 1, salt="a")).num_cached == 40
+
+
+def test_a_running_row_lends_its_beginning() -> None:
+    scheduler = Scheduler(KEEPING)
+    running = Sequence(tuple(range(40)), SamplingParams(max_tokens=9), 0, 1000)
+    scheduler.add(running)
+    carry_out(scheduler, scheduler.schedule())  # type: ignore[arg-type]
+    late = asks(*range(30), 99)
+    scheduler.add(late)
+    step = scheduler.schedule()
+    assert step is not None
+    assert step.moves == (Copy(0, 1, 30),)
+    assert late.num_cached == 30
+
+
+def test_a_beginning_that_many_share_outlives_each_of_them() -> None:
+    scheduler = Scheduler(KEEPING)
+    run(scheduler, asks(*range(60), *range(200, 400)))
+    for number in range(5):
+        assert run(scheduler, asks(*range(60), 500 + number)).num_cached == 60
+
+
+def test_what_failed_is_not_kept() -> None:
+    scheduler = Scheduler(KEEPING)
+    failed = asks(*range(40))
+    scheduler.add(failed)
+    failed.num_computed = 40
+    scheduler.remove(failed, keep=False)
+    assert scheduler.kept_tokens == 0
+    assert scheduler.take_operations() == (Release(0),)
+
+
+def test_operations_wait_for_whoever_carries_them_out() -> None:
+    scheduler = Scheduler(CONFIG)
+    one = sequence(3)
+    scheduler.add(one)
+    scheduler.remove(one)
+    assert scheduler.schedule() is None
+    assert scheduler.take_operations() == (Release(0),)
+
+
+def test_the_row_that_was_used_longest_ago_goes_first() -> None:
+    scheduler = Scheduler(SchedulerConfig(max_seqs=3, prefill_chunk=64, max_cached_tokens=100))
+    for start in (0, 1000, 2000):
+        run(scheduler, asks(*range(start, start + 40)))
+    assert scheduler.kept_tokens == 80
+    assert run(scheduler, asks(*range(1000, 1040), 1)).num_cached == 40
+    assert run(scheduler, asks(*range(40), 1)).num_cached == 0

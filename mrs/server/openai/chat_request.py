@@ -37,7 +37,12 @@ def generation_request(request: ChatCompletionRequest, model: ServedModel) -> Ge
     prompt_ids = model.prompts.encode_chat(messages, add_generation_prompt=True)
     if not prompt_ids:
         raise InvalidValueError("The messages make an empty prompt.", param="messages")
-    return GenerationRequest(prompt_ids, sampling_params(request, model.vocab_size), request.n or 1)
+    return GenerationRequest(
+        prompt_ids,
+        sampling_params(request, model.vocab_size),
+        request.n or 1,
+        cache_salt=request.cache_salt or "",
+    )
 
 
 def _check_limits(request: ChatCompletionRequest) -> None:

@@ -196,6 +196,11 @@ class ChatCompletionRequest(RequestModel):
     stop: Stop | None = Field(None, description="Strings that end the answer, not part of it.")
     n: int | None = Field(None, ge=1, le=MAX_CHOICES, description="Number of answers; 1 if absent.")
     ignore_eos: bool | None = Field(None, description="Go on after an end-of-sequence token.")
+    cache_salt: str | None = Field(
+        None,
+        max_length=1024,
+        description="Computed prompts are reused for requests with the same salt alone.",
+    )
     stream: bool | None = Field(None, description="Send the answer as server-sent events.")
     stream_options: StreamOptions | None = None
     service_tier: str | None = Field(None, description="Accepted; there is one tier, `default`.")

@@ -13,6 +13,6 @@ def usage(tally: Tally) -> dict[str, Any]:
         "prompt_tokens": tally.prompt_tokens,
         "completion_tokens": tally.completion_tokens,
         "total_tokens": tally.prompt_tokens + tally.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": tally.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": 0},
     }

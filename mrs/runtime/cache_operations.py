@@ -1,0 +1,33 @@
+"""What the engine does to the KV cache between two steps, in the order in which it was decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Move:
+    """The first ``length`` tokens of one slot go to another; the source gives its memory back."""
+
+    source: int
+    target: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The first ``length`` tokens of one slot are copied to another."""
+
+    source: int
+    target: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Release:
+    """A slot gives its memory back."""
+
+    slot: int
+
+
+CacheOperation = Move | Copy | Release

@@ -1,0 +1,25 @@
+"""How much memory this machine has to spare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_MEMINFO = Path("/proc/meminfo")
+_LARGEST_PREFIX_CACHE = 1 << 30
+_SHARE = 8
+
+
+def available_memory(meminfo: Path = _MEMINFO) -> int | None:
+    """Bytes that can be used without swapping; None if the system does not tell."""
+    try:
+        for line in meminfo.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
+
+
+def default_prefix_cache_bytes() -> int:
+    """An eighth of what is free, at most 1 GiB; nothing where nobody knows what is free."""
+    return min(_LARGEST_PREFIX_CACHE, (available_memory() or 0) // _SHARE)
