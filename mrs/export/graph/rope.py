@@ -89,7 +89,8 @@ def head_row_order(
     still = np.arange(rotated, whole).reshape(2, -1)
     rest = np.arange(whole, head_dim)
     head = np.concatenate([pairs[0], still[0], pairs[1], still[1], rest])
-    return (np.arange(heads)[:, None] * head_dim + head).reshape(-1)
+    order: NDArray[np.int64] = (np.arange(heads)[:, None] * head_dim + head).reshape(-1)
+    return order
 
 
 def rotated_with_padding(rotated: int) -> int:
@@ -134,5 +135,5 @@ def _yarn(plain: _Doubles, rope: RopeSpec, scaling: YarnScaling) -> _Doubles:
     first, last = max(first, 0), min(last, rope.dims - 1)
     # A ramp without length would be divided by.
     span = last - first or 0.001
-    slow = np.clip((np.arange(len(plain)) - first) / span, 0.0, 1.0)
+    slow: _Doubles = np.clip((np.arange(len(plain)) - first) / span, 0.0, 1.0)
     return plain / scaling.factor * slow + plain * (1 - slow)
