@@ -10,26 +10,22 @@ import pytest
 
 from mrs.export.architectures.canonical_gguf import open_canonical_gguf
 from tests.export.test_parity_families import build, compare
-from tests.reference import gguf_form
 from tests.reference.families import CASES
+from tests.reference.gguf_form import Array, write_gguf_form
 
 BY_NAME = {case.name: case for case in CASES}
 
 
 @pytest.mark.parametrize("name", ["phi-6-2", "phi-odd", "glm", "stablelm", "starcoder2-untied"])
-def test_a_fused_tensor_is_taken_apart(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = gguf_form.write_gguf
-
-    def write_fused(path: Path, metadata: Any, tensors: dict[str, Any], **options: Any) -> Path:
-        for first in [tensor for tensor in tensors if ".attn_q." in tensor]:
-            parts = [tensors.pop(first.replace("attn_q", f"attn_{part}")) for part in "qkv"]
-            tensors[first.replace("attn_q", "attn_qkv")] = np.concatenate(parts)
-        return write(path, metadata, tensors, **options)
-
-    monkeypatch.setattr(gguf_form, "write_gguf", write_fused)
-    path = gguf_form.write_gguf_form(BY_NAME[name], tmp_path)
+def test_a_fused_tensor_is_taken_apart(name: str, tmp_path: Path) -> None:
+    path = write_gguf_form(BY_NAME[name], tmp_path, change=fuse)
     checkpoint = open_canonical_gguf(path)
     assert "blk.0.attn_qkv.weight" in checkpoint.tensors
     compare(BY_NAME[name], build(checkpoint, tmp_path))
+
+
+def fuse(_metadata: dict[str, Any], tensors: dict[str, Array]) -> None:
+    """Put the three below one another."""
+    for first in [tensor for tensor in tensors if ".attn_q." in tensor]:
+        parts = [tensors.pop(first.replace("attn_q", f"attn_{part}")) for part in "qkv"]
+        tensors[first.replace("attn_q", "attn_qkv")] = np.concatenate(parts)

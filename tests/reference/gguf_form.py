@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,19 @@ _UNWRITTEN = {
 _WRITES_WINDOWS = ("olmo2", "exaone4")
 
 
-def write_gguf_form(model: TinyModel, folder: Path, *, older: bool = False) -> Path:
+Change = Callable[[dict[str, Any], dict[str, Array]], None]
+"""Alters metadata and tensors before they are written."""
+
+
+def write_gguf_form(
+    model: TinyModel, folder: Path, *, older: bool = False, change: Change | None = None
+) -> Path:
     """Write ``model.gguf`` beside the Hugging Face form.
 
     Args:
         model: what to write.
         folder: where.
+        change: what to alter.
         older: as files were that converters of former times wrote, where there is a difference.
     """
     checkpoint = open_huggingface(model.write(folder))
@@ -65,6 +73,8 @@ def write_gguf_form(model: TinyModel, folder: Path, *, older: bool = False) -> P
             as_newer_files("deepseek2", metadata, tensors)
     elif older:
         tensors = one_for_each_expert(tensors)
+    if change is not None:
+        change(metadata, tensors)
     return write_gguf(folder / "model.gguf", metadata, tensors)
 
 

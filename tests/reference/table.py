@@ -22,6 +22,7 @@ from mrs.export.architectures.registry import (
     FAMILIES,
     MODEL_TYPES,
 )
+from mrs.export.checkpoints.checkpoint import Checkpoint
 from tests.export.test_parity_embeddings import Embedding
 from tests.export.test_parity_families import build
 from tests.reference.embedding_cases import CASES as EMBEDDINGS
@@ -78,7 +79,7 @@ def measure() -> dict[str, float]:
         title = MODEL_TYPES[case.model_type].title
         found[title] = max(found.get(title, 0.0), _largest(case))
     for vectors in EMBEDDINGS:
-        encoder = ENCODER_MODEL_TYPES.get(vectors.model_type)
+        encoder: Family | EncoderFamily | None = ENCODER_MODEL_TYPES.get(vectors.model_type)
         encoder = encoder or EMBEDDING_ARCHITECTURES.get(vectors.gguf or "")
         if encoder is not None:
             found[encoder.title] = max(found.get(encoder.title, 0.0), _largest_of_vectors(vectors))
@@ -90,7 +91,7 @@ def _largest(case: TinyModel) -> float:
     shares = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
-        checkpoints = [open_huggingface(case.write(path))]
+        checkpoints: list[Checkpoint] = [open_huggingface(case.write(path))]
         if case.gguf:
             checkpoints.append(open_canonical_gguf(write_gguf_form(case, path)))
         for at, checkpoint in enumerate(checkpoints):

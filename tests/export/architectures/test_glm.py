@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from mrs.export.architectures.spec import RopeLayout
 from mrs.export.checkpoints.checkpoint import MetadataValue
 from tests.export.architectures.described import attentions, spec_of_gguf
 from tests.export.test_parity_families import build, compare
-from tests.reference import gguf_form
 from tests.reference.families import CASES
+from tests.reference.gguf_form import Array, write_gguf_form
 
 [GLM4] = [case for case in CASES if case.name == "glm4"]
 
@@ -31,25 +32,13 @@ def test_the_sections_of_images_come_with_halves(sections: list[int], layout: Ro
     assert first.rope is not None and first.rope.layout is layout
 
 
-def write_with_drafting_layer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tiny GLM-4 with a third block, which only drafts tokens."""
-    write = gguf_form.write_gguf
-
-    def write_more(path, metadata, tensors, **options):  # type: ignore[no-untyped-def]
-        metadata["glm4.block_count"] = 3
-        metadata["glm4.nextn_predict_layers"] = 1
-        tensors |= {
-            "blk.2.nextn.eh_proj.weight": np.zeros((192, 384), np.float32),
-            "blk.2.attn_norm.weight": np.zeros(192, np.float32),
-        }
-        return write(path, metadata, tensors, **options)
-
-    monkeypatch.setattr(gguf_form, "write_gguf", write_more)
-    return gguf_form.write_gguf_form(GLM4, folder)
-
-
-def test_layers_that_only_draft_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_with_drafting_layer(tmp_path, monkeypatch)
+def test_layers_that_only_draft_are_left_out(tmp_path: Path) -> None:
+    path = write_gguf_form(GLM4, tmp_path, change=add_drafting_layer)
     compare(GLM4, build(open_canonical_gguf(path), tmp_path))
+
+
+def add_drafting_layer(metadata: dict[str, Any], tensors: dict[str, Array]) -> None:
+    """A third block, which only drafts tokens."""
+    metadata |= {"glm4.block_count": 3, "glm4.nextn_predict_layers": 1}
+    tensors["blk.2.nextn.eh_proj.weight"] = np.zeros((192, 384), np.float32)
+    tensors["blk.2.attn_norm.weight"] = np.zeros(192, np.float32)
