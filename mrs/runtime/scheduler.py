@@ -10,12 +10,10 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from mrs.errors import InvalidValueError, QueueFullError
-from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release
-from mrs.runtime.prefix_cache import SHORTEST_MATCH, Match, PrefixCache, common_prefix
+from mrs.runtime.cache_operations import CacheOperation
 from mrs.runtime.sequence import Sequence
+from mrs.runtime.slots import Slots
 
 
 @dataclass(frozen=True)
@@ -90,10 +88,8 @@ class Scheduler:
         self.config = config
         self._waiting: deque[Sequence] = deque()
         self._waiting_tokens = 0
-        self._slots: list[Sequence | None] = [None] * config.max_seqs
+        self._slots = Slots(config.max_seqs, config.max_cached_tokens)
         self._prefilled_last = False
-        self._kept = PrefixCache(config.max_cached_tokens)
-        self._operations: list[CacheOperation] = []
 
     @property
     def waiting(self) -> int:
@@ -103,17 +99,17 @@ class Scheduler:
     @property
     def running(self) -> list[Sequence]:
         """Sequences that hold a slot, by slot."""
-        return [sequence for sequence in self._slots if sequence is not None]
+        return self._slots.running
 
     @property
     def kept_tokens(self) -> int:
         """Tokens of ended sequences that are kept."""
-        return self._kept.tokens
+        return self._slots.kept_tokens
 
     @property
     def has_work(self) -> bool:
         """Some sequence is running or waiting."""
-        return bool(self._waiting) or any(self._slots)
+        return bool(self._waiting) or bool(self._slots.running)
 
     def check_room(self, count: int, prompt_tokens: int) -> None:
         """Refuse ``count`` more sequences of ``prompt_tokens`` each beyond the queue's bounds.
@@ -133,7 +129,7 @@ class Scheduler:
                 hint="Ask for fewer.",
                 param="n",
             )
-        added = max(0, count - self._slots.count(None))
+        added = max(0, count - self._slots.free)
         if added and self.waiting + added > bounds.max_waiting:
             raise QueueFullError(
                 f"{self.waiting} requests are waiting; the queue holds {bounds.max_waiting}.",
@@ -159,10 +155,8 @@ class Scheduler:
             sequence: it may be unknown.
             keep: what the cache holds of it may be of use to others.
         """
-        slot, sequence.slot = sequence.slot, None
-        if slot is not None:
-            self._slots[slot] = None
-            self._keep_or_release(sequence, slot, keep)
+        if sequence.slot is not None:
+            self._slots.vacate(sequence, keep=keep)
             self._fill_slots()
         elif sequence in self._waiting:
             self._waiting.remove(sequence)
@@ -170,12 +164,11 @@ class Scheduler:
 
     def take_operations(self) -> tuple[CacheOperation, ...]:
         """What has to be done to the cache by now; the caller does it, in order."""
-        operations, self._operations = tuple(self._operations), []
-        return operations
+        return self._slots.take_operations()
 
     def schedule(self) -> Step | None:
         """The next step, or None when there is nothing to do."""
-        self._compact()
+        self._slots.compact()
         prefilling = [s for s in self.running if s.is_prefilling]
         decoding = [s for s in self.running if not s.is_prefilling]
         if prefilling and not (decoding and self._prefilled_last):
@@ -185,102 +178,14 @@ class Scheduler:
         return self._decode_step() if decoding else None
 
     def _fill_slots(self) -> None:
-        for slot, holder in enumerate(self._slots):
-            if not self._waiting:
-                return
-            if holder is None:
-                sequence = self._waiting.popleft()
-                self._waiting_tokens -= len(sequence.prompt_ids)
-                self._reuse_prefix(sequence, slot)
-                sequence.slot = slot
-                self._slots[slot] = sequence
-
-    # --- what ended sequences leave behind -------------------------------------------------------
-
-    def _keep_or_release(self, sequence: Sequence, slot: int, keep: bool) -> None:
-        tokens = sequence.tokens(0, sequence.num_computed) if keep and self._kept.enabled else []
-        if self._kept.keep(slot, tokens, sequence.salt):
-            gone = [*self._kept.drop_beginnings(slot), *self._kept.drop_beyond_budget()]
-        else:
-            gone = [slot]
-        self._operations.extend(Release(dropped) for dropped in gone)
-
-    def _reuse_prefix(self, sequence: Sequence, target: int) -> None:
-        """Start a sequence in a free slot with what the cache holds of its prompt."""
-        match = self._longest_match(sequence) if self._kept.enabled else None
-        if match is None:
-            self._vacate(target)
-            return
-        sequence.num_computed = sequence.num_cached = match.length
-        if match.slot in self._kept:
-            self._kept.touch(match.slot)
-        if match.slot != target:
-            self._vacate(target)
-            self._operations.append(Copy(match.slot, target, match.length))
-        elif self._is_mostly(match) or self._free_slot_above(target) is None:
-            self._kept.drop(target)
-        else:
-            self._operations.append(Copy(self._vacate(target), target, match.length))
-
-    def _longest_match(self, sequence: Sequence) -> Match | None:
-        """Among rows that are kept and rows that run."""
-        prompt = np.array(sequence.prompt_ids, dtype=np.int64)
-        best = self._kept.match(prompt, sequence.salt)
-        for other in self.running:
-            if other.salt != sequence.salt or other.slot is None:
-                continue
-            held = np.array(other.tokens(0, min(other.num_computed, len(prompt))), dtype=np.int64)
-            length = common_prefix(held, prompt[:-1])
-            if length >= SHORTEST_MATCH and (best is None or length > best.length):
-                best = Match(other.slot, length)
-        return best
-
-    def _is_mostly(self, match: Match) -> bool:
-        """Whether a kept row is used up by a match, and not just a beginning that many share."""
-        return 2 * match.length >= len(self._kept[match.slot].tokens)
-
-    def _vacate(self, target: int) -> int:
-        """Make a slot free of what is kept in it; gives the slot where that is now.
-
-        The one that was used last must not be lost: its beginning may be copied next.
-        """
-        if target not in self._kept:
-            return target
-        free = self._free_slot_above(target)
-        if free is None:
-            free = self._kept.drop_oldest()
-            self._operations.append(Release(free))
-        if free != target:
-            self._operations.append(Move(target, free, len(self._kept[target].tokens)))
-            self._kept.move(target, free)
-        return free
-
-    def _free_slot_above(self, slot: int) -> int | None:
-        above = range(slot + 1, len(self._slots))
-        return next((other for other in above if self._is_free(other)), None)
-
-    def _is_free(self, slot: int) -> bool:
-        return self._slots[slot] is None and slot not in self._kept
-
-    # --- steps -----------------------------------------------------------------------------------
-
-    def _compact(self) -> None:
-        """Fill holes with the sequences of the highest slots."""
-        count = len(self.running)
-        holes = [slot for slot in range(count) if self._slots[slot] is None]
-        for hole in holes:
-            sequence = next(s for s in reversed(self._slots) if s is not None)
-            source = sequence.slot
-            assert source is not None
-            self._vacate(hole)
-            self._slots[source], self._slots[hole] = None, sequence
-            sequence.slot = hole
-            self._operations.append(Move(source, hole, sequence.num_computed))
+        while self._waiting and self._slots.free:
+            sequence = self._waiting.popleft()
+            self._waiting_tokens -= len(sequence.prompt_ids)
+            self._slots.place(sequence)
 
     def _decode_step(self) -> Step:
         rows = []
-        for sequence in self._slots[: len(self.running)]:
-            assert sequence is not None
+        for sequence in self.running:
             new = 0 if sequence.is_prefilling else 1
             rows.append(Row(sequence, sequence.num_computed, new, draws=bool(new)))
         return Step(0, tuple(rows), self.take_operations())
@@ -291,7 +196,7 @@ class Scheduler:
         oldest = min(prefilling, key=lambda sequence: sequence.id)
         assert oldest.slot is not None
         rows = [_prefill_row(oldest, budget)]
-        for sequence in self._slots[oldest.slot + 1 :]:
+        for sequence in self._slots.after(oldest.slot):
             if sequence is None or not sequence.is_prefilling or not rows[0].draws:
                 break
             row = _prefill_row(sequence, budget)
