@@ -107,7 +107,8 @@ def _listing(reference: HubReference, progress: Progress) -> HubListing:
         cached = list_cache(reference)
         if cached is None:
             raise DownloadError(
-                f"{reference} is not in the Hub's cache, and HF_HUB_OFFLINE forbids the network.",
+                f"There is no folder {reference.repository} here, {reference} is not in the Hub's "
+                "cache, and HF_HUB_OFFLINE forbids the network.",
                 hint="Unset HF_HUB_OFFLINE once to fetch it, or name a folder.",
             )
         return cached

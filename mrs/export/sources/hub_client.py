@@ -250,7 +250,7 @@ def not_on_hub(repository: str) -> SourceNotFoundError:
 def unreachable(reference: HubReference, reason: str = "") -> DownloadError:
     """Make the error for a Hub that cannot be asked."""
     return DownloadError(
-        f"The Hub could not be reached while looking for {reference}"
+        f"There is no folder {reference.repository} here, and the Hub could not be reached"
         + (f" ({reason})." if reason else "."),
         hint="Check the network, and HF_ENDPOINT and the proxy if they are set.",
     )
