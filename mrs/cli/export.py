@@ -108,6 +108,15 @@ def export(
             help="Fail (exit code 8) if fewer positions have the likeliest token of float32.",
         ),
     ] = None,
+    min_cosine: Annotated[
+        float | None,
+        typer.Option(
+            "--min-cosine",
+            metavar="COSINE",
+            help="Fail (exit code 8) if a vector of an embedding model is less similar to that of "
+            "float32.",
+        ),
+    ] = None,
     locked: Annotated[
         bool,
         typer.Option(
@@ -193,7 +202,7 @@ def export(
             context_length=context_length,
             force=force,
             parity=ParityMode(parity.value),
-            gate=QualityGate(max_kl=max_kl, min_top1=min_top1),
+            gate=QualityGate(max_kl=max_kl, min_top1=min_top1, min_cosine=min_cosine),
             locked=locked,
             against=against,
             chat_template=chat_template,

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mrs.cli.console import format_size, plural, printable
-from mrs.model_repo.lock import EmbeddingFacts, ModelLock, ParityRecord
+from mrs.model_repo.lock import EmbeddingFacts, EmbeddingParityRecord, ModelLock, ParityRecord
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.measurements import read_measurements
 from mrs.model_repo.version import BrokenVersion, ModelVersion
@@ -159,6 +159,9 @@ def quality_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
         yield "mean KL", f"{parity.mean_kl:g} (largest {parity.max_kl:g})"
         yield "top-1", f"{parity.top1:g} %"
         yield "perplexity", f"{parity.perplexity:g} (float32 {parity.reference_perplexity:g})"
+    elif isinstance(parity, EmbeddingParityRecord):
+        smallest = f"smallest of {plural(parity.texts, 'text')} {parity.min_cosine:g}"
+        yield "cosine similarity", f"{parity.mean_cosine:g} ({smallest})"
     else:
         reason = "an older mrs made it" if parity is None else parity.not_measured
         yield "parity", f"not measured: {reason}"

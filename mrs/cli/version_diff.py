@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrs.export.locked import Difference, input_differences
-from mrs.model_repo.lock import ModelLock, ParityRecord
+from mrs.model_repo.lock import EmbeddingParityRecord, ModelLock, ParityRecord
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.measurements import Measurements
 from mrs.model_repo.version import ModelVersion
@@ -19,6 +19,18 @@ _ASSETS = {
     "chat template": "chat_template.jinja",
     "generation defaults": "generation_config.json",
 }
+_MEASURED = (ParityRecord, EmbeddingParityRecord)
+_OF_LOGITS = (
+    ("mean KL", "nats", "mean_kl", True),
+    ("largest KL", "nats", "max_kl", True),
+    ("top-1", "%", "top1", False),
+    ("perplexity", "", "perplexity", True),
+    ("perplexity of float32", "", "reference_perplexity", True),
+)
+_OF_VECTORS = (
+    ("mean cosine", "", "mean_cosine", False),
+    ("smallest cosine", "", "min_cosine", False),
+)
 
 
 @dataclass(frozen=True)
@@ -60,16 +72,11 @@ def figures(
     first, second = versions
     yield Figure("size", "bytes", (first.size, second.size), True)
     parities = [
-        version.lock.parity if isinstance(version.lock.parity, ParityRecord) else None
+        version.lock.parity if isinstance(version.lock.parity, _MEASURED) else None
         for version in versions
     ]
-    for name, unit, field, smaller in (
-        ("mean KL", "nats", "mean_kl", True),
-        ("largest KL", "nats", "max_kl", True),
-        ("top-1", "%", "top1", False),
-        ("perplexity", "", "perplexity", True),
-        ("perplexity of float32", "", "reference_perplexity", True),
-    ):
+    embeds = any(isinstance(parity, EmbeddingParityRecord) for parity in parities)
+    for name, unit, field, smaller in _OF_VECTORS if embeds else _OF_LOGITS:
         yield Figure(name, unit, _fields(parities, field), smaller)
     for name, field in (
         ("decode", "decode_tokens_per_second"),
@@ -83,7 +90,7 @@ def same_text(first: ModelVersion, second: ModelVersion) -> bool:
     texts = {
         version.lock.parity.text_sha256
         for version in (first, second)
-        if isinstance(version.lock.parity, ParityRecord)
+        if isinstance(version.lock.parity, _MEASURED)
     }
     return len(texts) < 2
 
@@ -113,7 +120,7 @@ def weight_differences(first: ModelLock, second: ModelLock) -> list[Difference]:
 
 
 def _fields(records: Any, field: str) -> tuple[float | None, float | None]:
-    first, second = (None if record is None else getattr(record, field) for record in records)
+    first, second = (None if record is None else getattr(record, field, None) for record in records)
     return first, second
 
 

@@ -17,6 +17,7 @@ from mrs.export.architectures.context_length import check_length
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.locked import require_same_artifact, require_same_inputs
 from mrs.export.model_writer import make_formats, write_float32, write_model
+from mrs.export.parity.embedding_proof import ExportedEmbedder, prove_embedder
 from mrs.export.parity.proof import ExportedModel, ParityMode, Proof, ReferenceMaker, prove
 from mrs.export.parity.quality_gate import NO_GATE, QualityGate
 from mrs.export.parity.reference_size import obstacle
@@ -33,6 +34,7 @@ from mrs.export.tokenizers.template_files import ADDITIONAL_FOLDER
 from mrs.export.weight_options import WeightOptions, weight_options
 from mrs.model_repo.digests import digest_folder
 from mrs.model_repo.lock import (
+    EmbeddingParityRecord,
     ExportInputs,
     ModelLock,
     ParityRecord,
@@ -182,7 +184,7 @@ def _check_gate(request: ExportRequest) -> None:
         raise UsageError("--force makes a version, --locked does not.", param="force")
     if request.gate.demands and request.parity is ParityMode.NEVER:
         raise UsageError(
-            "--max-kl and --min-top1 need what --parity never does not measure.",
+            "--max-kl, --min-top1 and --min-cosine need what --parity never does not measure.",
             hint="Leave --parity out.",
             param="parity",
         )
@@ -256,7 +258,7 @@ def _options(
 def _is_measured_enough(version: ModelVersion, request: ExportRequest) -> bool:
     """Whether a version has the figures that are asked for."""
     needed = request.gate.demands or request.parity is ParityMode.ALWAYS
-    return not needed or isinstance(version.lock.parity, ParityRecord)
+    return not needed or isinstance(version.lock.parity, ParityRecord | EmbeddingParityRecord)
 
 
 def _write_assets(plan: Plan, folder: Path) -> None:
@@ -294,18 +296,21 @@ def _prove(
     def write_reference(folder: Path) -> None:
         write_float32(plan, folder, progress, "Write float32 reference")
 
-    if not isinstance(plan.spec, DecoderSpec):
-        reason = "it compares logits, which an embedding model does not have"
-        return Proof(UnmeasuredParity(not_measured=reason))
-    assets = plan.assets
+    assets, reference = plan.assets, ReferenceMaker(scratch, write_reference)
+    begin_token = assets.bos_token_id if assets.add_bos else None
+    is_reference = {tensor.stored_as for tensor in tensors.values()} <= _FLOAT32
+    facts = plan.embedding_facts()
+    if facts is not None:
+        embedder = ExportedEmbedder(staged.path, facts, begin_token, plan.parameters, is_reference)
+        return prove_embedder(embedder, reference, request.parity, progress)
     model = ExportedModel(
         folder=staged.path,
         context_length=plan.spec.context_length,
-        begin_token=assets.bos_token_id if assets.add_bos else None,
+        begin_token=begin_token,
         parameters=plan.parameters,
-        is_reference={tensor.stored_as for tensor in tensors.values()} <= _FLOAT32,
+        is_reference=is_reference,
     )
-    return prove(model, ReferenceMaker(scratch, write_reference), request.parity, progress)
+    return prove(model, reference, request.parity, progress)
 
 
 def _lock(
@@ -315,7 +320,7 @@ def _lock(
     tensors: dict[str, TensorRecord],
     folder: Path,
     progress: Progress,
-    parity: ParityRecord | UnmeasuredParity,
+    parity: ParityRecord | EmbeddingParityRecord | UnmeasuredParity,
 ) -> ModelLock:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     with progress.phase("Hash files", total=size, unit="bytes") as advance:

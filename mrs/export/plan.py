@@ -57,11 +57,12 @@ class Plan:
             eos_token_ids=assets.eos_token_ids,
             add_bos=assets.add_bos,
             kind="decoder" if isinstance(spec, DecoderSpec) else "embedding",
-            embedding=self._embedding_facts(),
+            embedding=self.embedding_facts(),
             chat_template=assets.template_origin,
         )
 
-    def _embedding_facts(self) -> EmbeddingFacts | None:
+    def embedding_facts(self) -> EmbeddingFacts | None:
+        """What else a runtime must know of an embedding model; None for others."""
         spec, texts = self.spec, self.texts
         if isinstance(spec, DecoderSpec):
             return None

@@ -159,6 +159,24 @@ class ParityRecord(_Frozen):
     reference_perplexity: float = Field(gt=0, allow_inf_nan=False)
 
 
+class EmbeddingParityRecord(_Frozen):
+    """How near an embedding model's vectors are to those of the float32 graph.
+
+    Attributes:
+        text_sha256: the text whose lines were compared.
+        texts: how many lines it has.
+        tokens: of all of them.
+        mean_cosine: mean of the cosine similarities.
+        min_cosine: the smallest.
+    """
+
+    text_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    texts: int = Field(gt=0)
+    tokens: int = Field(gt=0)
+    mean_cosine: float = Field(ge=-1, le=1)
+    min_cosine: float = Field(ge=-1, le=1)
+
+
 class UnmeasuredParity(_Frozen):
     """That parity was not measured, and why."""
 
@@ -180,4 +198,4 @@ class ModelLock(_Frozen):
     model: ModelFacts
     quantization: dict[str, TensorRecord]
     files: tuple[FileDigest, ...]
-    parity: ParityRecord | UnmeasuredParity | None = None
+    parity: ParityRecord | EmbeddingParityRecord | UnmeasuredParity | None = None

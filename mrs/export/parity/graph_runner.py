@@ -57,7 +57,7 @@ class GraphRunner:
     """
 
     def __init__(self, graph: Path, *, capacity: int, threads: int, mapped: bool = False) -> None:
-        self._session = _open(graph, threads, mapped)
+        self._session = open_graph(graph, threads, mapped)
         _require_contract(self._session)
         self._binding = self._session.io_binding()
         self._caches = [self._bind_cache(node, capacity) for node in self._session.get_inputs()]
@@ -95,7 +95,7 @@ class GraphRunner:
         except Exception as error:
             # Out of memory, most likely; ONNX Runtime has a type of its own for everything.
             raise ModelLoadError(
-                f"ONNX Runtime cannot run the exported graph: {_first_line(error)}",
+                f"ONNX Runtime cannot run the exported graph: {first_line(error)}",
                 hint=_HINT,
             ) from error
         return self._logits
@@ -127,7 +127,18 @@ class GraphRunner:
         return cache
 
 
-def _open(graph: Path, threads: int, mapped: bool) -> InferenceSession:
+def open_graph(graph: Path, threads: int, mapped: bool) -> InferenceSession:
+    """A session that measures.
+
+    Args:
+        graph: ``model.onnx``, its weights beside it.
+        threads: threads of each operator.
+        mapped: as `GraphRunner` has it.
+
+    Raises:
+        ModelLoadError: ONNX Runtime refuses the graph.
+        RuntimeUnavailableError: ONNX Runtime is missing or too old.
+    """
     ort = import_onnx_runtime()
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -141,12 +152,13 @@ def _open(graph: Path, threads: int, mapped: bool) -> InferenceSession:
     except Exception as error:
         # ONNX Runtime raises a dozen unrelated types here.
         raise ModelLoadError(
-            f"ONNX Runtime cannot load the exported graph {graph.name}: {_first_line(error)}",
+            f"ONNX Runtime cannot load the exported graph {graph.name}: {first_line(error)}",
             hint=_HINT,
         ) from error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an exception says, on one line."""
     return f"{(str(error).splitlines() or [type(error).__name__])[0]:.300}"
 
 

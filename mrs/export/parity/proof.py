@@ -21,7 +21,7 @@ from mrs.export.parity.reference_size import obstacle
 from mrs.export.parity.speed import as_measurements, measure_speed
 from mrs.export.parity.text import TokenizedText, tokenize_text
 from mrs.export.progress import Progress
-from mrs.model_repo.lock import ParityRecord, UnmeasuredParity
+from mrs.model_repo.lock import EmbeddingParityRecord, ParityRecord, UnmeasuredParity
 from mrs.model_repo.measurements import Measurements
 from mrs.model_repo.staging import StagedVersion
 from mrs.model_repo.storage import is_storage_failure
@@ -67,7 +67,7 @@ class ExportedModel:
 class Proof:
     """What came out: for the lock, and for the repository."""
 
-    parity: ParityRecord | UnmeasuredParity
+    parity: ParityRecord | EmbeddingParityRecord | UnmeasuredParity
     measurements: Measurements | None = None
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrs.errors import QualityError, QualityUnknownError, UsageError
-from mrs.model_repo.lock import ParityRecord, UnmeasuredParity
+from mrs.model_repo.lock import EmbeddingParityRecord, ParityRecord, UnmeasuredParity
+
+Parity = ParityRecord | EmbeddingParityRecord | UnmeasuredParity
 
 
 @dataclass(frozen=True)
@@ -17,15 +19,17 @@ class QualityGate:
     Attributes:
         max_kl: most that the mean KL divergence may be, in nats.
         min_top1: least percentage of positions whose likeliest token must be that of float32.
+        min_cosine: least cosine similarity of an embedding model's vectors to those of float32.
     """
 
     max_kl: float | None = None
     min_top1: float | None = None
+    min_cosine: float | None = None
 
     @property
     def demands(self) -> bool:
         """Whether there is a bound at all."""
-        return self.max_kl is not None or self.min_top1 is not None
+        return any(bound is not None for bound in (self.max_kl, self.min_top1, self.min_cosine))
 
     def check_bounds(self) -> None:
         """Refuse bounds that make no sense.
@@ -41,7 +45,12 @@ class QualityGate:
                 param="min_top1",
             )
 
-    def require(self, name: str, parity: ParityRecord | UnmeasuredParity | None) -> None:
+        if self.min_cosine is not None and not -1 <= self.min_cosine <= 1:
+            raise UsageError(
+                f"--min-cosine is {self.min_cosine}; it must be from -1 to 1.", param="min_cosine"
+            )
+
+    def require(self, name: str, parity: Parity | None) -> None:
         """Do nothing if the bounds are kept.
 
         Args:
@@ -54,9 +63,12 @@ class QualityGate:
         """
         if not self.demands:
             return
-        if not isinstance(parity, ParityRecord):
+        if isinstance(parity, ParityRecord) and self.min_cosine is None:
+            broken = self._broken(parity)
+        elif isinstance(parity, EmbeddingParityRecord) and self.max_kl is self.min_top1 is None:
+            broken = self._broken_by_vectors(parity)
+        else:
             raise self._unknown(name, parity)
-        broken = [*self._broken(parity)]
         if broken:
             raise QualityError(
                 f"{name} is not near enough to its checkpoint: {' and '.join(broken)}.",
@@ -72,7 +84,17 @@ class QualityGate:
             broken.append(f"top-1 is {parity.top1} %, below --min-top1 {self.min_top1}")
         return broken
 
-    def _unknown(self, name: str, parity: UnmeasuredParity | None) -> QualityUnknownError:
+    def _broken_by_vectors(self, parity: EmbeddingParityRecord) -> list[str]:
+        if self.min_cosine is None or parity.min_cosine >= self.min_cosine:
+            return []
+        return [
+            f"the smallest cosine similarity is {parity.min_cosine}, below --min-cosine "
+            f"{self.min_cosine}"
+        ]
+
+    def _unknown(self, name: str, parity: Parity | None) -> QualityUnknownError:
+        if isinstance(parity, ParityRecord | EmbeddingParityRecord):
+            return self._other_kind(name, parity)
         reason = parity.not_measured if parity is not None else "an older mrs made it"
         return QualityUnknownError(
             f"The quality of {name} was not measured: {reason}.",
@@ -80,11 +102,24 @@ class QualityGate:
             hint="Measure it whatever it costs with --parity always.",
         )
 
-    def _figures(self, parity: ParityRecord | UnmeasuredParity | None) -> dict[str, Any]:
+    def _other_kind(
+        self, name: str, parity: ParityRecord | EmbeddingParityRecord
+    ) -> QualityUnknownError:
+        embeds = isinstance(parity, EmbeddingParityRecord)
+        what = "makes vectors, and has no logits" if embeds else "has logits, and makes no vectors"
+        options = "--min-cosine" if embeds else "--max-kl and --min-top1"
+        return QualityUnknownError(
+            f"{name} {what}, so not all that is demanded can be measured.",
+            figures=self._figures(parity),
+            hint=f"For such a model there is {options}.",
+        )
+
+    def _figures(self, parity: Parity | None) -> dict[str, Any]:
         return {
             "parity": None if parity is None else parity.model_dump(mode="json"),
             "max_kl": self.max_kl,
             "min_top1": self.min_top1,
+            "min_cosine": self.min_cosine,
         }
 
 
