@@ -87,6 +87,8 @@ class StagedVersion:
     def _move_into_place(self, lock: ModelLock) -> ModelVersion:
         number = max(self._layout.numbers(self._name), default=0) + 1
         target = self._layout.version_path(self._name, number)
+        # Of a version that had the number and was deleted by other means than `remove`.
+        self._layout.forget_measurements(self._name, number)
         with storage_errors(target):
             make_folder(target.parent)
             self.path.rename(target)

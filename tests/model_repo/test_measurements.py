@@ -70,6 +70,14 @@ def test_they_go_with_their_version(version: ModelVersion, repository: ModelRepo
     assert read_measurements(publish(repository)) is None
 
 
+def test_a_number_that_became_free_otherwise_has_none(
+    version: ModelVersion, repository: ModelRepository
+) -> None:
+    shutil.rmtree(version.path)
+    assert publish(repository).reference == version.reference
+    assert read_measurements(version) is None
+
+
 def test_a_collection_leaves_them_alone(version: ModelVersion, repository: ModelRepository) -> None:
     assert repository.gc().bytes_freed == 0
     assert read_measurements(version) == SPEED

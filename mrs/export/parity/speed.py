@@ -22,7 +22,7 @@ PROMPT_TOKENS = 256
 ANSWER_TOKENS = 32
 _PROMPTS = 2
 # Of a comparison: each round measures both.
-_ROUNDS = 5
+_ROUNDS = 3
 
 
 @dataclass(frozen=True)
