@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 from mrs.errors import CorruptCheckpointError, SourceNotFoundError, StorageError, UsageError
 from mrs.export.checkpoints.file_kind import describe_file_kind
 
+# Bytes that are handed out before pages are given back.
+_KEPT_BYTES = 64 << 20
+
 
 class MappedFile:
     """A file in memory, as far as it is touched.
+
+    What was read is given back every now and then. The system could have it back at any time, but
+    until it takes it, it counts as memory of this process, and a container's limit may count it.
+    A view keeps its values: touched again, a page comes from the file again.
 
     Args:
         path: the file; links are followed.
@@ -36,6 +43,7 @@ class MappedFile:
         self.path = path
         self.data = _map(path, suffix)
         self.size = len(self.data)
+        self._handed_out = 0
 
     def rows(self, start: int, count: int, row_bytes: int) -> NDArray[np.uint8]:
         """View ``count`` rows from byte ``start`` as read-only uint8 ``[count, row_bytes]``.
@@ -47,8 +55,16 @@ class MappedFile:
         self._check_not_shrunk()
         if count * row_bytes == 0:
             return np.empty((count, row_bytes), np.uint8)
+        self._handed_out += count * row_bytes
+        if self._handed_out > _KEPT_BYTES:
+            self._handed_out = 0
+            self._give_back()
         view = np.frombuffer(self.data, np.uint8, count * row_bytes, start)
         return view.reshape(count, row_bytes)
+
+    def _give_back(self) -> None:
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self.data.madvise(mmap.MADV_DONTNEED)
 
     def _check_not_shrunk(self) -> None:
         """Touching a mapped page beyond the end of its file would kill the process."""
