@@ -79,6 +79,26 @@ _GPT4O = (
     f"|{_UP_TO_3_DIGITS}|{_SYMBOLS_LINES_AND_SLASHES}|{_LINES_THEN_SPACES}"
 )
 
+# The same with marks among the letters.
+_UPPER_OR_MARK = r"[[\p{L}\p{M}]&&[^a-z]]"
+_LOWER_OR_MARK = r"[[\p{L}\p{M}]&&[^A-Z]]"
+_GRANITE_EMBEDDING = (
+    f"{_CASED_HEAD}{_UPPER_OR_MARK}*{_LOWER_OR_MARK}+(?:{_CONTRACTION})?"
+    f"|{_CASED_HEAD}{_UPPER_OR_MARK}+{_LOWER_OR_MARK}*(?:{_CONTRACTION})?"
+    f"|{_UP_TO_3_DIGITS}|{_SYMBOLS_LINES_AND_SLASHES}|{_LINES_THEN_SPACES}"
+)
+_SPACES_BY_POWERS = "|".join(
+    [*(rf"\s{{{2**power}}}(?!\S)" for power in range(9, 1, -1)), r"\s{1,2}(?!\S)", r"\s"]
+)
+_JAIS2 = (
+    rf"{_CONTRACTION}|{_WORD}|{_UP_TO_3_DIGITS}|{_SYMBOLS_AND_LINES}|\s*[\r\n]+|{_SPACES_BY_POWERS}"
+)
+_EXAONE_MOE = (
+    rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+"
+    rf"|{_SINGLE_DIGIT}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]?|\s*[\r\n]|{_SPACES}"
+)
+_UFAKZEKA = rf"{_WORD}|{_SINGLE_DIGIT}|{_SYMBOLS_AND_LINES}|{_LINES_THEN_SPACES}"
+
 _BLOOM = r" ?[^\s(|.,!?)\x{2026}\x{3002}\x{FF0C}\x{3001}\x{0964}\x{06D4}\x{060C}]+"
 
 # DeepSeek's first vocabularies spell out the cased letters that make a word (most of Unicode 11's).
@@ -125,8 +145,13 @@ _RULES: tuple[tuple[str, PreTokenizer], ...] = (
     ("qwen35", PreTokenizer((_QWEN35,))),
     ("seed-coder", PreTokenizer((_SEED_CODER,))),
     ("bailingmoe bailingmoe2 llada-moe", PreTokenizer((_BAILING,))),
+    ("laguna", PreTokenizer((r"[^\n]+|[\n]+", _QWEN2))),
+    ("ufakzeka", PreTokenizer((_UFAKZEKA,))),
+    ("jais-2", PreTokenizer((_JAIS2,))),
+    ("exaone-moe", PreTokenizer((_EXAONE_MOE,))),
+    ("granite-embed-multi-97m", PreTokenizer((_GRANITE_EMBEDDING,), ignore_merges=True)),
     ("tekken", PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True)),
-    ("gpt-4o llama4 kanana2 minimax-m2", PreTokenizer((_GPT4O,))),
+    ("gpt-4o llama4 kanana2 minimax-m2 talkie", PreTokenizer((_GPT4O,))),
     (
         "deepseek-llm",
         PreTokenizer(
@@ -145,7 +170,7 @@ _RULES: tuple[tuple[str, PreTokenizer], ...] = (
         PreTokenizer((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _CJK_AND_HANGUL, _SINGLE_DIGIT)),
     ),
     (
-        "deepseek-v3 hunyuan-dense joyai-llm",
+        "deepseek-v3 hunyuan-dense joyai-llm hy_v4",
         PreTokenizer((_UP_TO_3_DIGITS, _CJK_AND_KANA, _DEEPSEEK3)),
     ),
     ("falcon", PreTokenizer((r"[\p{P}$+<=>^~|`]+", _GPT2, _3_ASCII_DIGITS))),

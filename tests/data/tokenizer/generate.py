@@ -37,7 +37,8 @@ from tests.export.tokenizers.vocabularies import (
 PRE_TOKENIZERS = (
     *("default", "gpt-2", "smollm", "starcoder", "llama-bpe", "dbrx", "glm4", "minicpm5", "qwen2"),
     *("stablelm2", "qwen35", "seed-coder", "bailingmoe", "tekken", "gpt-4o", "deepseek-llm"),
-    *("deepseek-coder", "deepseek-v3", "falcon", "bloom", "viking"),
+    *("deepseek-coder", "deepseek-v3", "falcon", "bloom", "viking", "laguna", "ufakzeka"),
+    *("jais-2", "exaone-moe", "granite-embed-multi-97m"),
 )
 PIECE_VOCABULARIES = {
     "llama": sentence_piece_metadata(),
