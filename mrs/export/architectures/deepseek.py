@@ -79,7 +79,8 @@ _V2 = HuggingFaceForm(
     config=_KEYS,
     aliases=EXPERT_ALIASES,
     derived=_of_v2,
-    only={"moe_layer_freq": 1, "scoring_func": "softmax"},
+    only={"moe_layer_freq": 1, "scoring_func": "softmax", "mlp_bias": False},
+    stated={"attention_bias": ("attn_kv_a_mqa.bias", "attn_output.bias")},
     extra_layers=True,
     defaults={
         **_SIZES,
@@ -88,6 +89,7 @@ _V2 = HuggingFaceForm(
         "moe_intermediate_size": 1407,
         "first_k_dense_replace": 0,
         "topk_method": "greedy",
+        "attention_bias": False,
         "rms_norm_eps": 1e-6,
     },
 )
@@ -107,6 +109,7 @@ _V3 = replace(
         "topk_group": 4,
         "routed_scaling_factor": 2.5,
         "norm_topk_prob": True,
+        "attention_bias": False,
         "rms_norm_eps": 1e-6,
     },
 )

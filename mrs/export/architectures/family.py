@@ -32,7 +32,7 @@ class HuggingFaceForm:
         derived: gives further values under usual keys, where a table cannot tell them.
         only: key of ``config.json`` -> its one value that is supported.
         stated: flag of ``config.json`` -> tensors (``attn_q.bias``) that every block has if it is
-            true, and none if it is not.
+            true, and none if it is not; ``output.bias`` is that of the head.
         defaults: values of keys that ``config.json`` leaves out: those of the config class.
         activations: names of activations that mean another one in this family.
         transposed: canonical stems of matrices stored ``[in, out]``.

@@ -44,11 +44,9 @@ GPT_OSS = Family(
         model_types=("gpt_oss",),
         tensors={
             "mlp.router": "ffn_gate_inp",
-            "mlp.experts.gate_up_proj": "ffn_gate_up_exps",
             "mlp.experts.gate_up_proj_bias": "ffn_gate_up_exps.bias",
             "mlp.experts.gate_up_proj_blocks": "ffn_gate_up_exps.mxfp4_codes",
             "mlp.experts.gate_up_proj_scales": "ffn_gate_up_exps.mxfp4_exponents",
-            "mlp.experts.down_proj": "ffn_down_exps",
             "mlp.experts.down_proj_bias": "ffn_down_exps.bias",
             "mlp.experts.down_proj_blocks": "ffn_down_exps.mxfp4_codes",
             "mlp.experts.down_proj_scales": "ffn_down_exps.mxfp4_exponents",

@@ -30,6 +30,11 @@ def latent_attention_spec(
         CorruptCheckpointError: metadata is missing or contradicts itself.
         UnsupportedArchitectureError: sizes that are not exported.
     """
+    if metadata.optional_number("attention.temperature_scale") is not None:
+        raise UnsupportedArchitectureError(
+            "The attention of this checkpoint changes its temperature with the position.",
+            hint="Export another model.",
+        )
     rotated = metadata.size("rope.dimension_count")
     # Newer GGUF files tell the sizes of the expanded heads apart from those of the compressed.
     key = metadata.optional_size("attention.key_length_mla") or metadata.size(

@@ -44,7 +44,8 @@ PHIMOE = Family(
         aliases=EXPERT_ALIASES,
         derived=_derived,
         stated={
-            "attention_bias": ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias")
+            "attention_bias": ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias"),
+            "lm_head_bias": ("output.bias",),
         },
         defaults={
             "num_experts": 16,
@@ -53,6 +54,7 @@ PHIMOE = Family(
             "rms_norm_eps": 1e-5,
             "rope_theta": 1e6,
             "attention_bias": False,
+            "lm_head_bias": False,
         },
     ),
 )

@@ -6,6 +6,7 @@ of queries that got lost would be another model without an error, so these are l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from mrs.errors import CorruptCheckpointError
@@ -35,7 +36,7 @@ def check_promised_tensors(
         wanted = metadata.optional_flag(f"stated.{key}")
         if wanted is None:
             continue
-        for name in (f"blk.{layer}.{part}" for layer in range(layers) for part in parts):
+        for name in (name for part in parts for name in _everywhere(part, layers)):
             if wanted and name not in tensors:
                 raise _missing(name, f"{key} says that it is there")
             if not wanted and name in tensors:
@@ -43,6 +44,14 @@ def check_promised_tensors(
                     f"The checkpoint has the tensor {name!r}, but {key} says that it has not.",
                     hint="Correct config.json, or download the model again.",
                 )
+
+
+def _everywhere(part: str, layers: int) -> Iterator[str]:
+    """A tensor of each block, or the one of the output head."""
+    if part.startswith("output."):
+        yield part
+    else:
+        yield from (f"blk.{layer}.{part}" for layer in range(layers))
 
 
 def _is_biased(name: str, family: Family) -> bool:

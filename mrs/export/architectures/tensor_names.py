@@ -29,6 +29,8 @@ _BLOCK: Mapping[str, str] = {
     "mlp.experts.*.gate_proj": "ffn_gate_exps",
     "mlp.experts.*.up_proj": "ffn_up_exps",
     "mlp.experts.*.down_proj": "ffn_down_exps",
+    "mlp.experts.gate_up_proj": "ffn_gate_up_exps",
+    "mlp.experts.down_proj": "ffn_down_exps",
     "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
     "mlp.shared_expert.up_proj": "ffn_up_shexp",
     "mlp.shared_expert.down_proj": "ffn_down_shexp",

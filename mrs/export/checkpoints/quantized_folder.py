@@ -125,8 +125,8 @@ def _fp8(folder: TensorFolder, config: JsonSection) -> dict[str, _Linear]:
 def _unreadable(what: str) -> CheckpointError:
     return CheckpointError(
         f"The model's weights are quantized with {what}, which mrs does not read.",
-        hint="mrs reads GPTQ and AWQ of 4 bits, GPTQ of 8, MXFP4, and float8 in blocks. Export the model "
-        "that this one was made of, with --quant q4 or q8, or a GGUF file of it.",
+        hint="mrs reads GPTQ and AWQ of 4 bits, GPTQ of 8, MXFP4, and float8 in blocks. Export the "
+        "model that this one was made of, with --quant q4 or q8, or a GGUF file of it.",
     )
 
 

@@ -143,8 +143,8 @@ class Transposed:
         for at in range(start // rows, -(-stop // rows)):
             first, last = max(start - at * rows, 0), min(stop - at * rows, rows)
             stored = self.source.read_rows(at * columns, (at + 1) * columns)
-            turned = stored.reshape(columns, rows, item)[:, first:last].swapaxes(0, 1)
-            pieces.append(np.ascontiguousarray(turned).reshape(last - first, columns * item))
+            turned = stored.view(f"<u{item}")[:, first:last].T
+            pieces.append(np.ascontiguousarray(turned).view(np.uint8))
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 

@@ -78,10 +78,8 @@ def _sigmoid(
 ) -> Routing:
     builder, name = weights.builder, f"{block}.exp_probs_b"
     shares = builder.op("Sigmoid", [logits], f"{block}.router.shares")
-    choice = shares
-    if f"{name}.bias" in weights.checkpoint.tensors:
-        bias = builder.weight(f"{name}.bias", weights.vector(f"{name}.bias", experts))
-        choice = builder.op("Add", [shares, bias], f"{block}.router.corrected")
+    bias = builder.weight(f"{name}.bias", weights.vector(f"{name}.bias", experts))
+    choice = builder.op("Add", [shares, bias], f"{block}.router.corrected")
     if router.groups != router.groups_used:
         choice = _best_groups(builder, router, block, choice, experts)
     return Routing(choice, shares, router.normalize)

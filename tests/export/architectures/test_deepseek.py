@@ -201,3 +201,19 @@ def test_a_layer_that_is_missing_is_named(tmp_path: Path) -> None:
     config_file.write_text(json.dumps({**config, "num_hidden_layers": 3}))
     with pytest.raises(CorruptCheckpointError, match=r"blk\.2\."):
         build(open_huggingface(tmp_path), tmp_path)
+
+
+def test_a_correction_that_is_missing_is_named(tmp_path: Path) -> None:
+    [case] = [case for case in CASES if case.name == "deepseek3"]
+    file = case.write(tmp_path) / "model.safetensors"
+    tensors = load_file(file)
+    del tensors["model.layers.1.mlp.gate.e_score_correction_bias"]
+    save_file(tensors, file)
+    with pytest.raises(CorruptCheckpointError, match=r"blk\.1\.exp_probs_b\.bias"):
+        build(open_huggingface(tmp_path), tmp_path)
+
+
+def test_a_temperature_that_changes_is_refused() -> None:
+    keys: dict[str, MetadataValue] = {**SIZES, **OLDER, "attention.temperature_scale": 0.1}
+    with pytest.raises(UnsupportedArchitectureError, match="temperature"):
+        spec_of_gguf("deepseek2", keys)

@@ -8,11 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
+from mrs.export.architectures.huggingface import open_huggingface
 from mrs.export.architectures.spec import MlpSpec, MoeSpec, RouterKind, RouterSpec
 from mrs.export.checkpoints.checkpoint import MetadataValue
+from mrs.export.checkpoints.tensor_views import count_rows
 from tests.export.architectures.described import spec_of_config, spec_of_gguf
+from tests.reference.families import CASES
 
 MIXTRAL_8X7B = {
     "model_type": "mixtral",
@@ -183,10 +187,6 @@ def test_factors_of_phi_3_5_moe_that_differ_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_lacks_an_expert_names_it(tmp_path: Path) -> None:
-    from safetensors.numpy import save_file
-
-    from mrs.export.architectures.huggingface import open_huggingface
-
     (tmp_path / "config.json").write_text(json.dumps(MIXTRAL_8X7B))
     experts = {
         f"model.layers.0.block_sparse_moe.experts.{index}.w2.weight": np.zeros((2, 2), np.float32)
@@ -195,3 +195,33 @@ def test_a_checkpoint_that_lacks_an_expert_names_it(tmp_path: Path) -> None:
     save_file(experts, tmp_path / "model.safetensors")
     with pytest.raises(CorruptCheckpointError, match=r"ffn_down_exps\.weight, number 2"):
         open_huggingface(tmp_path)
+
+
+def test_experts_in_one_tensor_are_those_in_many(tmp_path: Path) -> None:
+    """As transformers holds them in memory: gate and up of all experts, and down of all."""
+    [case] = [case for case in CASES if case.name == "qwen3moe"]
+    many, fused = case.write(tmp_path / "many"), case.write(tmp_path / "fused")
+    tensors = load_file(fused / "model.safetensors")
+    for layer in range(2):
+        stem = f"model.layers.{layer}.mlp.experts"
+        parts = {
+            part: np.stack([tensors.pop(f"{stem}.{index}.{part}.weight") for index in range(6)])
+            for part in ("gate_proj", "up_proj", "down_proj")
+        }
+        both = [parts["gate_proj"], parts["up_proj"]]
+        tensors[f"{stem}.gate_up_proj"] = np.concatenate(both, axis=1)
+        tensors[f"{stem}.down_proj"] = parts["down_proj"]
+    save_file(tensors, fused / "model.safetensors")
+    one, other = open_huggingface(many), open_huggingface(fused)
+    assert one.tensors == other.tensors
+    for name, info in one.tensors.items():
+        rows = count_rows(info.shape)
+        np.testing.assert_array_equal(
+            one.read_rows(name, 0, rows), other.read_rows(name, 0, rows), err_msg=name
+        )
+
+
+def test_a_missing_bias_of_the_head_is_named(tmp_path: Path) -> None:
+    config = {**MIXTRAL_8X7B, "model_type": "phimoe", "lm_head_bias": True}
+    with pytest.raises(CorruptCheckpointError, match=r"output\.bias"):
+        spec_of_config(tmp_path, config)
