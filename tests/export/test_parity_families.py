@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -41,7 +42,12 @@ class Sizes:
 
 
 def build(
-    checkpoint: Checkpoint, folder: Path, context: int | None = None, *, slots: int = 1
+    checkpoint: Checkpoint,
+    folder: Path,
+    context: int | None = None,
+    *,
+    slots: int = 1,
+    capacity: int = 512,
 ) -> DirectDecoder:
     spec = at_context(decoder_spec(checkpoint), context)
     assert isinstance(spec, DecoderSpec)
@@ -49,7 +55,8 @@ def build(
         weights = Weights(checkpoint, matrix_format("fp32"), GraphBuilder(weight_file))
         model = build_decoder(spec, weights)
     ir.save(model, folder / "model.onnx")
-    return DirectDecoder(folder / "model.onnx", _sizes(spec), slots)  # type: ignore[arg-type]
+    sizes: Any = _sizes(spec)
+    return DirectDecoder(folder / "model.onnx", sizes, slots, capacity)
 
 
 def _sizes(spec: DecoderSpec) -> Sizes:
