@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mrs.cli.options import Quantization
 from mrs.errors import SourceNotFoundError
 from mrs.export.parity.proof import ParityMode
 from mrs.export.parity.quality_gate import QualityGate
 from mrs.export.pipeline import ExportOutcome, ExportRequest
 from mrs.export.progress import Progress
+from mrs.export.quantization.requested import QUANTIZATIONS
 from mrs.model_repo.repository import ModelRepository
 from tests.cli.conftest import Mrs
 from tests.export.gguf_files import write_llama
@@ -78,6 +80,20 @@ def test_the_options_reach_the_export(mrs: Mrs, requests: list[ExportRequest]) -
         ),
         ExportRequest(source="m.gguf", context_length=512, parity=ParityMode.AUTO),
     ]
+
+
+def test_options_for_weights_reach_the_export(mrs: Mrs, requests: list[ExportRequest]) -> None:
+    patterns = ("--quant-map", "*.ffn_down.weight=q8", "--quant-map", "output.*=keep")
+    mrs("export", "m.gguf", "--quant", "q4", *patterns, "--imatrix", "m.imatrix")
+    mrs("export", "m.gguf", "--quant", "q4", "--calibration-file", "text.txt")
+    with_imatrix, with_text = requests
+    assert with_imatrix.quant_map == ("*.ffn_down.weight=q8", "output.*=keep")
+    assert with_imatrix.imatrix == Path("m.imatrix")
+    assert (with_text.quant, with_text.calibration_file) == ("q4", Path("text.txt"))
+
+
+def test_every_quantization_is_an_option() -> None:
+    assert {each.value for each in Quantization} == set(QUANTIZATIONS)
 
 
 def test_demands_on_quality_reach_the_export(mrs: Mrs, requests: list[ExportRequest]) -> None:

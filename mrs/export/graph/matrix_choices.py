@@ -31,7 +31,8 @@ class Use:
 
     Attributes:
         gathered: its rows are looked up, as in an embedding.
-        vocabulary: it is an embedding or an output head.
+        vocabulary: it is an embedding or an output head, and nobody asked for it in particular:
+            errors there reach every token, so that it has 8 bits at least.
         weights: of the whole product that it is a part of.
         experts: it holds those of several experts, whose operator takes no offsets.
         importance: how much an error in each column counts; see `quantization.importance`.
@@ -94,8 +95,8 @@ def auto(source: RowSource, use: Use) -> StoredPart:
 def q4(source: RowSource, use: Use) -> StoredPart:
     """Blocks of 4 bits: codes of 4 bits or fewer as `auto`, everything else by a search.
 
-    Embedding and output head have 8 bits, and so has what is too small for offset columns. Where
-    columns are impossible, the blocks do without offsets.
+    The vocabulary has 8 bits, and so has what is too small for offset columns. Where columns are
+    impossible, the blocks do without offsets.
     """
     kind = block_type(source.dtype)
     if use.vocabulary or source.columns % BLOCK_SIZE:
@@ -105,7 +106,7 @@ def q4(source: RowSource, use: Use) -> StoredPart:
     narrow = copies_of_sums(source.columns // BLOCK_SIZE) > MOST_COPIES
     if use.takes_columns and not narrow:
         return _searched(source, use, Offsets.COLUMNS)
-    if use.experts or (narrow and use.weights >= SMALLEST_WITH_COLUMNS):
+    if use.gathered or use.experts or (narrow and use.weights >= SMALLEST_WITH_COLUMNS):
         return _searched(source, use, Offsets.NONE)
     return q8(source, use)
 
@@ -123,7 +124,7 @@ def _searched(source: RowSource, use: Use, offsets: Offsets) -> StoredPart:
 
 def w8a8(source: RowSource, use: Use) -> StoredPart:
     """int8 activations and weights with one scale for each row; the vocabulary as in `q8`."""
-    if use.vocabulary or use.experts:
+    if use.vocabulary or use.gathered or use.experts:
         return q8(source, use)
     return StoredPart(source, ChannelLayout(), None, exact=False)
 

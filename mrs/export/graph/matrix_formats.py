@@ -95,7 +95,9 @@ class MatrixFormats:
 
     def choose(self, source: RowSource, weights: int, *, gathered: bool = False) -> StoredPart:
         """How one tensor is stored that is part of a product of so many weights."""
-        return self._chosen(source, Use(gathered, gathered or source.name == _HEAD, weights))
+        vocabulary = gathered or source.name == _HEAD
+        careful = vocabulary and not self.requested.names(source.name)
+        return self._chosen(source, Use(gathered, careful, weights))
 
     def _chosen(self, source: RowSource, use: Use) -> StoredPart:
         use = replace(use, importance=self.importance.get(source.name))

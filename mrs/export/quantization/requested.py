@@ -32,6 +32,10 @@ class QuantizationMap:
                 return quantization
         return self.default
 
+    def names(self, name: str) -> bool:
+        """Whether a pattern decides for the tensor ``name``."""
+        return any(fnmatchcase(name, pattern) for pattern, _ in self.patterns)
+
     def used(self) -> set[str]:
         """Every quantization that a tensor may have."""
         return {self.default, *(quantization for _, quantization in self.patterns)}

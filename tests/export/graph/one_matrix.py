@@ -56,7 +56,7 @@ def stored_by(choice: Choice, *, gathered: bool = False) -> Store:
     """Stores parts, whose layouts must join, as a choice says for a part of a large product."""
 
     def store(builder: GraphBuilder, name: str, sources: Sequence[RowSource]) -> Stored:
-        use = Use(gathered=gathered, vocabulary=gathered, weights=10**9)
+        use = Use(gathered=gathered, vocabulary=False, weights=10**9)
         chosen = [choice(source, use) for source in sources]
         layout: MatrixLayout = chosen[0].layout
         for part in chosen[1:]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mrs.export.graph.block_matrix import BlockLayout, Offsets
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.float32_matrix import Float32Layout
-from mrs.export.graph.matrix_choices import auto, keep, q8
+from mrs.export.graph.matrix_choices import auto, keep, q4, q8
 from mrs.export.graph.weight_file import WeightFile
 from mrs.export.quantization.block_types import BLOCK_DTYPES, block_type
 from tests.export.gguf_files import StoredTensor, TensorItem, quantize, random_blocks
@@ -202,6 +202,24 @@ def test_codes_without_offsets_are_widened_to_8_bits_exactly(tmp_path: Path, dty
     part = Part(normal(dtype))
     got = gather(tmp_path, stored_by(q8, gathered=True), [part], IDS)
     np.testing.assert_array_equal(got, part.values[IDS])
+
+
+def test_fewer_bits_are_further_from_the_weights(tmp_path: Path) -> None:
+    part = Part(normal("F32", columns=1024))
+    x = exact_in_int8(6, 1024)
+    expected = x @ part.values.astype(np.float64).T
+    found = []
+    for name, store in {
+        "q8": stored_by(q8),
+        "q4": stored_by(q4),
+        "q4 without offsets": stored_by(q4, gathered=True),
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        got = multiply(folder, store, [part], x)
+        found.append(np.linalg.norm(got - expected) / np.linalg.norm(expected))
+    assert 0 < found[0] < 0.01
+    assert 5 * found[0] < found[1] < found[2] < 0.1
 
 
 # --- layouts --------------------------------------------------------------------------------------

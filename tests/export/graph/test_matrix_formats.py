@@ -150,6 +150,15 @@ def test_the_vocabulary_stays_at_8_bits_in_q4(tmp_path: Path) -> None:
     assert matrix_format("q4").choose(source, 10**9).layout.label == "int8-block32"
 
 
+def test_the_vocabulary_has_4_bits_if_a_pattern_says_so() -> None:
+    formats = MatrixFormats(parse_quantization("q8", ["token_embd.*=q4", "output.*=q4"]))
+    (source,) = row_sources([Part(np.zeros((400, LARGE), dtype=np.float32))])
+    embedding = dataclasses.replace(source, name="token_embd.weight")
+    head = dataclasses.replace(source, name="output.weight")
+    assert formats.choose(embedding, 10**9, gathered=True).layout.label == "int4-block32"
+    assert formats.choose(head, 10**9).layout.label == "int4-block32+offset-columns"
+
+
 def test_a_small_product_has_8_bits_in_q4() -> None:
     """Its offset columns would cost more than they save."""
     assert labels("q4", Part(np.zeros((390, LARGE), dtype=np.float32))) == ["int8-block32"]
