@@ -7,9 +7,9 @@ from mrs.export.architectures.spec import RopeLayout, RouterKind
 
 LLAMA = Family(
     name="llama",
-    title="Llama 1-3.x, Mistral, Mixtral, SmolLM",
+    title="Llama 1-3.x, SmolLM",
     gguf_layout=RopeLayout.PAIRS,
     router=RouterKind.SOFTMAX,
     normalizes_experts=True,
-    huggingface=HuggingFaceForm(model_types=("llama", "mistral")),
+    huggingface=HuggingFaceForm(model_types=("llama",)),
 )
