@@ -218,3 +218,28 @@ def test_another_missing_module_is_a_bug(mrs: Mrs, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("mrs.export.pipeline.export_model", fail)
     assert mrs("export", "m.gguf").code == 70
+
+
+def test_the_chat_template_is_asked_for_by_name_or_file(
+    mrs: Mrs, requests: list[ExportRequest]
+) -> None:
+    mrs("export", "./m.gguf", "--chat-template", "chatml")
+    mrs("export", "./m.gguf")
+    assert [request.chat_template for request in requests] == ["chatml", None]
+
+
+def test_a_chat_template_that_is_not_there_is_told_before_the_source_is_looked_for(
+    mrs: Mrs,
+) -> None:
+    result = mrs("export", "./nothing.gguf", "--chat-template", "nonsense")
+    assert result.code == 2
+    assert "nonsense" in result.err
+    assert "chatml" in result.err
+
+
+def test_where_the_chat_template_comes_from_is_told(mrs: Mrs, tmp_path: Path) -> None:
+    result = mrs(
+        "export", str(write_llama(tmp_path / "m.gguf")), "--chat-template", "vicuna",
+        "--parity", "never",
+    )  # fmt: skip
+    assert "Chat template: bundled: vicuna." in result.err

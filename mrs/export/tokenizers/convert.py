@@ -12,6 +12,7 @@ from mrs.export.tokenizers.gguf_vocabulary import GgufVocabulary
 from mrs.export.tokenizers.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
 from mrs.export.tokenizers.sentence_piece_bpe import sentence_piece_bpe_json
 from mrs.export.tokenizers.sentence_pieces import SentencePieces
+from mrs.export.tokenizers.template_files import named_templates
 from mrs.export.tokenizers.token_types import TokenType, end_token_ids
 from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
 from mrs.export.tokenizers.unigram import unigram_json
@@ -61,19 +62,18 @@ def _assets(
     def token_id(key: str) -> int | None:
         return vocabulary.token_id(key, len(tokens), converted.ids.get(key))
 
-    templates = vocabulary.chat_templates()
-    template = templates.pop("default", None)
+    templates = named_templates(vocabulary.chat_templates(), "GGUF metadata")
     bos = token_id("bos_token_id")
     named = [token_id(key) for key in _END_KEYS]
     return TokenizerAssets(
         tokenizer_json=converted.tokenizer_json,
-        chat_template=template,
+        chat_template=templates.default,
         bos_token_id=bos,
-        eos_token_ids=end_token_ids(tokens, named, template),
+        eos_token_ids=end_token_ids(tokens, named, templates.default),
         add_bos=bos is not None and vocabulary.flag("add_bos_token", converted.add_bos),
         vocab_size=len(tokens),
-        named_templates=templates,
-        template_origin=None if template is None else "GGUF metadata",
+        named_templates=templates.named,
+        template_origin=templates.origin,
         end_token_id=_end_token_id(vocabulary, converted, token_id),
         pad_token_id=token_id("padding_token_id"),
         unk_token_id=token_id("unknown_token_id"),

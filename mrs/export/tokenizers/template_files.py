@@ -72,14 +72,15 @@ def templates_of(value: Any, origin: str) -> ChatTemplates:
     return named_templates(dict(map(_pair, _list(value, origin))), origin)
 
 
-def named_templates(templates: dict[str, str], origin: str) -> ChatTemplates:
-    """Templates of which the one called ``default`` is the usual one.
+def named_templates(texts: Mapping[str, str], origin: str) -> ChatTemplates:
+    """Templates of which the one called ``default`` is the usual one; empty ones do not count.
 
     Without a ``default`` a single one is it; of several none is, unless it is named at export.
 
     Raises:
         CheckpointError: a name cannot be the name of a file.
     """
+    templates = {name: text for name, text in texts.items() if text}
     for name in templates:
         if not _NAME.fullmatch(name):
             raise CheckpointError(f"The chat template {name!r} has a name that no file can have.")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mrs.errors import CorruptCheckpointError, UnsupportedTokenizerError
+from mrs.errors import CheckpointError, CorruptCheckpointError, UnsupportedTokenizerError
 from mrs.export.tokenizers.convert import convert_tokenizer
 from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
 from tests.export.tokenizers.vocabularies import (
@@ -133,3 +133,24 @@ def test_empty_tokens_get_names_of_their_own() -> None:
     assets = convert(tokens=tokens, token_type=None, merges=[], bos_token_id=0, eos_token_id=0)
     assert b'"[EMPTY_256]": 256' in assets.tokenizer_json
     assert b'"[EMPTY_257]": 257' in assets.tokenizer_json
+
+
+def test_other_templates_have_names() -> None:
+    metadata = chat_metadata() | {
+        "tokenizer.chat_template": "usual",
+        "tokenizer.chat_template.tool_use": "tools",
+        "tokenizer.chat_templates": ["tool_use"],
+    }
+    assets = convert_tokenizer(VocabularyCheckpoint(metadata))
+    assert (assets.chat_template, assets.named_templates) == ("usual", {"tool_use": "tools"})
+    assert assets.template_origin == "GGUF metadata"
+
+
+@pytest.mark.parametrize("name", ["../../x", "/x", ".x", "a" * 65])
+def test_the_name_of_a_template_is_one_of_a_file(name: str) -> None:
+    metadata = chat_metadata() | {
+        "tokenizer.chat_template": "usual",
+        f"tokenizer.chat_template.{name}": "tools",
+    }
+    with pytest.raises(CheckpointError, match="no file can have"):
+        convert_tokenizer(VocabularyCheckpoint(metadata))

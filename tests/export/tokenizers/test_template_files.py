@@ -112,3 +112,8 @@ def test_a_nested_value_without_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text('{"chat_template":' + "[" * 10**5)
     with pytest.raises(CorruptCheckpointError):
         read(tmp_path)
+
+
+def test_an_empty_template_is_none(tmp_path: Path) -> None:
+    write_files(tmp_path, usual="")
+    assert read(tmp_path) == ChatTemplates()
