@@ -80,8 +80,7 @@ class _Fetcher:
         return cached_file(self.reference, commit, name) or self._download(name)
 
     def _download(self, name: str) -> Path:
-        size = self.listing.sizes[name]
-        return download_file(self.reference, self._revision, name, size, self.progress)
+        return download_file(self.reference, self._revision, name, self.listing, self.progress)
 
     def record(self, paths: dict[str, Path], kind_of: str) -> SourceRecord:
         """Digest what was fetched."""

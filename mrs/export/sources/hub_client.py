@@ -2,7 +2,7 @@
 
 The user's own settings hold: the token (``HF_TOKEN`` or a login), ``HF_HUB_OFFLINE``, the cache
 (``HF_HOME``, ``HF_HUB_CACHE``) and a mirror (``HF_ENDPOINT``). Finished files are never fetched
-again, and a connection that breaks is taken up where it broke.
+again, and an interrupted download goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from mrs.errors import DownloadError, MrsError, SourceNotFoundError, StorageError
 from mrs.export.progress import Advance, Progress
 from mrs.export.sources.hub_reference import HubReference
+from mrs.export.sources.hub_transfer import LargeFile, fetch_large
 from mrs.model_repo.contained_path import is_contained
 
 _MOST_FILES = 50_000
@@ -107,7 +108,7 @@ def download_file(
     reference: HubReference,
     revision: str,
     name: str,
-    size: int | None,
+    listing: HubListing,
     progress: Progress,
 ) -> Path:
     """Fetch one file into the cache, unless it is there, and return where it is.
@@ -116,7 +117,7 @@ def download_file(
         reference: the repository.
         revision: a commit; or a branch, to have the cache remember its commit.
         name: path in the repository.
-        size: bytes, as the Hub says.
+        listing: what the Hub says of the repository.
         progress: advanced by the bytes that arrive.
 
     Raises:
@@ -125,11 +126,14 @@ def download_file(
     """
     from huggingface_hub import hf_hub_download
 
-    label = f"Download {name}"
+    size = listing.sizes[name]
+    large = LargeFile(reference, listing.commit, name, size or 0, listing.sha256.get(name, ""))
     with (
-        progress.phase(label, total=size, unit="bytes") as advance,
+        progress.phase(f"Download {name}", total=size, unit="bytes") as advance,
         _failures(reference),
     ):
+        if large.is_large:
+            fetch_large(large, advance)
         return Path(
             hf_hub_download(
                 reference.repository,

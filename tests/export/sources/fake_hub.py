@@ -24,9 +24,12 @@ class FakeHub:
         gated: repositories that need the token ``hf_good``.
         large: endings of files that are kept as LFS objects, with a stated digest.
         lies: stated digests that replace the true ones, by file name.
+        sizes: stated sizes that replace the true ones, by file name.
         breaks: after how many bytes the next GET of a file breaks off, by name.
         status: answers every request with this status, if set.
+        knows_ranges: whether a part of a file may be asked for.
         requests: method and path of each request.
+        ranges: the parts that were asked for.
     """
 
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -34,8 +37,10 @@ class FakeHub:
     gated: set[str] = field(default_factory=set)
     large: tuple[str, ...] = (".safetensors", ".gguf")
     lies: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     breaks: dict[str, int] = field(default_factory=dict)
     status: int | None = None
+    knows_ranges: bool = True
     requests: list[tuple[str, str]] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
 
@@ -103,10 +108,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _model(self, repository: str, commit: str) -> dict[str, object]:
         siblings = []
         for name, data in self.hub.repositories[repository].items():
-            entry: dict[str, object] = {"rfilename": name, "size": len(data), "blobId": "0" * 40}
+            size = self.hub.sizes.get(name, len(data))
+            entry: dict[str, object] = {"rfilename": name, "size": size, "blobId": "0" * 40}
             if name.endswith(self.hub.large):
                 sha256 = self.hub.digest(name, data)
-                entry["lfs"] = {"sha256": sha256, "size": len(data), "pointerSize": 134}
+                entry["lfs"] = {"sha256": sha256, "size": size, "pointerSize": 134}
             siblings.append(entry)
         return {"id": repository, "modelId": repository, "sha": commit, "siblings": siblings}
 
@@ -119,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         etag = self.hub.digest(name, data) if is_large else hashlib.sha1(data).hexdigest()
         headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit, "Accept-Ranges": "bytes"}
         start = 0
-        if asked := self.headers["Range"]:
+        if (asked := self.headers["Range"]) and self.hub.knows_ranges:
             self.hub.ranges.append(asked)
             start = int(asked.removeprefix("bytes=").partition("-")[0])
             headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"

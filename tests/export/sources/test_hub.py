@@ -288,22 +288,6 @@ def test_a_damaged_cache_is_noticed_offline(tiny: FakeHub, monkeypatch: pytest.M
     assert "does not match the digest" in str(refusal())
 
 
-def test_a_connection_that_breaks_is_taken_up_where_it_broke(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from huggingface_hub import file_download
-
-    monkeypatch.setattr(file_download.time, "sleep", lambda seconds: None)
-    data = bytes(range(256)) * 100_000
-    hub.repositories["org/one"] = {"m.gguf": data}
-    hub.breaks["m.gguf"] = 20_000_000
-    progress = RecordingProgress()
-    assert resolve("org/one", progress).path.read_bytes() == data
-    assert len(hub.ranges) == 1
-    (download,) = [phase for phase in progress.phases if phase.label == "Download m.gguf"]
-    assert download.done == len(data)
-
-
 def test_pickles_are_refused_before_anything_is_fetched(hub: FakeHub) -> None:
     hub.repositories["org/old"] = {"config.json": b"{}", "pytorch_model.bin": b"\x80\x02"}
     error = refusal("org/old")
