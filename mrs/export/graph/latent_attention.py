@@ -95,7 +95,12 @@ class _Attention:
             rows = _query_rows(weights, spec, f"{block}.attn_q_b", spec.query_rank)
             query = weights.linear(f"{block}.attn_q_b", query, [rows])
         latent = self._norm(latent, "attn_kv_a_norm", spec.kv_rank)
-        expanded = weights.linear(f"{block}.attn_kv_b", latent, self._expansion())
+        parts = self._expansion()
+        expanded = weights.linear(f"{block}.attn_kv_b", latent, parts)
+        for part in parts:  # Rows that were turned have another type than the tensor.
+            record = weights.records[part.name]
+            stored = weights.checkpoint.tensors[part.name].dtype
+            weights.records[part.name] = record.model_copy(update={"source_type": stored})
         widths = [spec.num_heads * size for size in (spec.plain_dim, spec.value_dim)]
         plain, value = self._split(expanded, widths, ["plain_keys", "values"])
         key_dim = spec.rope.dims + spec.plain_dim
