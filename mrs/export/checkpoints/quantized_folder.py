@@ -11,12 +11,21 @@ from numpy.typing import NDArray
 
 from mrs.errors import CheckpointError
 from mrs.export.checkpoints.checkpoint import TensorInfo
+from mrs.export.checkpoints.compressed_linear import CompressedLinear
 from mrs.export.checkpoints.fp8_linear import Fp8Linear
 from mrs.export.checkpoints.json_section import JsonSection
 from mrs.export.checkpoints.packed_linear import PackedLinear, Packing
 
 _PACKED, _FP8 = ".qweight", "F8_E4M3"
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
+_COMPRESSED = ".weight_packed"
+_COMPRESSED_PARTS = (
+    "weight_packed",
+    "weight_scale",
+    "weight_zero_point",
+    "weight_shape",
+    "weight_g_idx",
+)
 _SCALE = "_scale_inv"
 # Layouts of GPTQ and AWQ, and what is to be added to their stored zero points.
 _GPTQ_FORMATS = {"gptq": 1, "gptq_v2": 0}
@@ -68,6 +77,8 @@ def joined_linears(folder: TensorFolder, quantization: JsonSection | None) -> Te
         return _Joined(folder, _packed(folder, _gptq(quantization)), _PARTS)
     if method == "awq":
         return _Joined(folder, _packed(folder, _awq(quantization)), _PARTS)
+    if method == "compressed-tensors":
+        return _Joined(folder, _compressed(folder, quantization), _COMPRESSED_PARTS)
     if method == "fp8" and quantization.has("weight_block_size"):
         return _Joined(folder, _fp8(folder, quantization), (f"weight{_SCALE}",))
     raise _unreadable(f"quant_method {method!r:.40}")
@@ -109,6 +120,37 @@ def _packed(folder: TensorFolder, packing: Packing) -> dict[str, _Linear]:
     }
 
 
+def _compressed(folder: TensorFolder, config: JsonSection) -> dict[str, _Linear]:
+    layout = config.optional_text("format") or ""
+    if layout != "pack-quantized":
+        raise _unreadable(f"compressed-tensors in the format {layout!r:.40}")
+    weights = _weights_of_all_groups(config)
+    bits = weights.size("num_bits")
+    kind = weights.optional_text("type") or "int"
+    strategy = weights.optional_text("strategy") or "group"
+    if bits not in (4, 8) or kind != "int" or strategy not in ("group", "channel"):
+        raise _unreadable(f"{bits}-bit {kind:.40} weights by {strategy:.40}")
+    group = weights.size("group_size") if strategy == "group" else -1
+    symmetric = weights.flag("symmetric", True)
+    stems = [n.removesuffix(_COMPRESSED) for n in folder.tensors if n.endswith(_COMPRESSED)]
+    return {
+        f"{stem}.weight": CompressedLinear(
+            stem, bits, group, symmetric, folder.tensors, folder.read_rows
+        )
+        for stem in stems
+    }
+
+
+def _weights_of_all_groups(config: JsonSection) -> JsonSection:
+    """How weights are quantized, if that is the same for all layers that are."""
+    groups = config.optional_section("config_groups")
+    names = list(groups.values) if groups is not None else []
+    found = [groups.section(name).section("weights") for name in names] if groups else []
+    if not found or any(other.values != found[0].values for other in found):
+        raise _unreadable(f"{len(found)} kinds of weights in one model")
+    return found[0]
+
+
 def _fp8(folder: TensorFolder, config: JsonSection) -> dict[str, _Linear]:
     sides = config.values["weight_block_size"]
     sound = isinstance(sides, list) and len(sides) == 2
@@ -125,8 +167,9 @@ def _fp8(folder: TensorFolder, config: JsonSection) -> dict[str, _Linear]:
 def _unreadable(what: str) -> CheckpointError:
     return CheckpointError(
         f"The model's weights are quantized with {what}, which mrs does not read.",
-        hint="mrs reads GPTQ and AWQ of 4 bits, GPTQ of 8, MXFP4, and float8 in blocks. Export the "
-        "model that this one was made of, with --quant q4 or q8, or a GGUF file of it.",
+        hint="mrs reads GPTQ and packed compressed-tensors of 4 and 8 bits, AWQ of 4, MXFP4, and "
+        "float8 in blocks. Export the model that this one was made of, with --quant q4 or q8, or a "
+        "GGUF file of it.",
     )
 
 

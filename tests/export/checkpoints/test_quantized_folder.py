@@ -19,7 +19,7 @@ from mrs.export.quantization.dequantize import dequantize
 
 Array = NDArray[Any]
 
-_TYPES = {"int32": "I32", "float16": "F16", "float32": "F32", "uint8": "F8_E4M3"}
+_TYPES = {"int32": "I32", "int64": "I64", "float16": "F16", "float32": "F32", "uint8": "F8_E4M3"}
 OUTPUTS, INPUTS, GROUP = 48, 256, 64
 
 
@@ -104,6 +104,25 @@ def awq(layer: Layer) -> dict[str, Array]:
     }
 
 
+def compressed(layer: Layer, *, symmetric: bool = True) -> dict[str, Array]:
+    """As compressed-tensors' pack-quantized: rows of codes, columns of zero points."""
+    arrays: dict[str, Array] = {
+        "l.weight_packed": pack(layer.codes, layer.bits),
+        "l.weight_scale": layer.scales,
+        "l.weight_shape": np.array(layer.codes.shape, dtype=np.int64),
+    }
+    if not symmetric:
+        zeros = np.ascontiguousarray(layer.zeros.T)
+        arrays["l.weight_zero_point"] = np.ascontiguousarray(pack(zeros, layer.bits).T)
+    return arrays
+
+
+def compressed_config(**weights: object) -> JsonSection:
+    scheme = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": GROUP, **weights}
+    groups = {"group_0": {"targets": ["Linear"], "weights": scheme}}
+    return section(quant_method="compressed-tensors", format="pack-quantized", config_groups=groups)
+
+
 GPTQ: dict[str, object] = {"quant_method": "gptq", "bits": 4, "group_size": GROUP}
 AWQ: dict[str, object] = {"quant_method": "awq", "bits": 4, "group_size": GROUP}
 
@@ -135,6 +154,36 @@ def test_awq_is_read_exactly() -> None:
     layer = Layer(4)
     folder = joined_linears(Folder(awq(layer)), section(**AWQ, version="gemm"))
     assert folder.tensors["l.weight"].dtype == "GROUP4_64"
+    np.testing.assert_array_equal(read(folder), layer.values())
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_compressed_tensors_are_read_exactly(bits: int, symmetric: bool) -> None:
+    layer = Layer(bits)
+    if symmetric:
+        layer.zeros[:] = 2 ** (bits - 1)
+    stored = Folder(compressed(layer, symmetric=symmetric))
+    folder = joined_linears(stored, compressed_config(num_bits=bits, symmetric=symmetric))
+    assert folder.tensors == {"l.weight": TensorInfo("l.weight", (48, 256), f"GROUP{bits}_64")}
+    np.testing.assert_array_equal(read(folder), layer.values())
+
+
+def test_compressed_tensors_may_have_one_scale_for_a_row() -> None:
+    layer = Layer(4, INPUTS)
+    layer.zeros[:] = 8
+    config = compressed_config(strategy="channel", group_size=None)
+    folder = joined_linears(Folder(compressed(layer)), config)
+    assert folder.tensors["l.weight"].dtype == "GROUP4_256"
+    np.testing.assert_array_equal(read(folder), layer.values())
+
+
+def test_compressed_tensors_with_act_order_become_float32() -> None:
+    layer = Layer(4)
+    layer.zeros[:] = 8
+    layer.group_of = np.random.default_rng(1).permutation(layer.group_of)
+    index = {"l.weight_g_idx": layer.group_of.astype(np.int32)}
+    folder = joined_linears(Folder(compressed(layer) | index), compressed_config(actorder="group"))
     np.testing.assert_array_equal(read(folder), layer.values())
 
 
@@ -196,7 +245,17 @@ def test_a_model_that_is_not_quantized_is_not_touched() -> None:
     ("config", "named"),
     [
         ({"quant_method": "bitsandbytes"}, "quant_method 'bitsandbytes'"),
-        ({"quant_method": "compressed-tensors"}, "quant_method 'compressed-tensors'"),
+        (
+            {"quant_method": "compressed-tensors", "format": "float-quantized"},
+            "compressed-tensors in the format 'float-quantized'",
+        ),
+        (dict(compressed_config(num_bits=2).values), "2-bit int weights"),
+        (dict(compressed_config(type="float").values), "4-bit float weights"),
+        (dict(compressed_config(strategy="block").values), "weights by block"),
+        (
+            {"quant_method": "compressed-tensors", "format": "pack-quantized"},
+            "0 kinds of weights",
+        ),
         ({"quant_method": "fp8"}, "quant_method 'fp8'"),
         ({}, "quant_method ''"),
         ({**GPTQ, "bits": 3}, "3-bit weights"),
@@ -242,6 +301,23 @@ def test_a_missing_part_is_named(part: str) -> None:
 def test_parts_that_do_not_fit_are_refused(part: str, array: Array) -> None:
     with pytest.raises(CorruptCheckpointError, match=r"The tensor 'l\."):
         joined_linears(Folder({**gptq(Layer(4)), f"l.{part}": array}), section(**GPTQ))
+
+
+@pytest.mark.parametrize(
+    ("part", "array"),
+    [
+        ("weight_packed", np.zeros((48, 31), np.int32)),
+        ("weight_packed", np.zeros((48, 32), np.float16)),
+        ("weight_scale", np.zeros((48, 3), np.float16)),
+        ("weight_shape", np.array([48, 255])),
+        ("weight_shape", np.array([48, 256, 1])),
+        ("weight_zero_point", np.zeros((5, 4), np.int32)),
+    ],
+)
+def test_compressed_parts_that_do_not_fit_are_refused(part: str, array: Array) -> None:
+    arrays = compressed(Layer(4), symmetric=False) | {f"l.{part}": array}
+    with pytest.raises(CorruptCheckpointError, match=r"The tensor 'l\."):
+        joined_linears(Folder(arrays), compressed_config(symmetric=False))
 
 
 @pytest.mark.parametrize("group", [-1, 4, 2**31 - 1])
