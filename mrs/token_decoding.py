@@ -16,6 +16,7 @@ from typing import Any
 import tokenizers
 
 _BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
+_BYTE_TOKEN_LENGTH = 6
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,9 @@ def _encoded(replace: Callable[[str], str]) -> Callable[[str], bytes]:
 
 def _with_bytes(text: Callable[[str], bytes]) -> Callable[[str], bytes]:
     def decode(token: str) -> bytes:
-        byte = _BYTE_TOKEN.fullmatch(token)
-        return bytes([int(byte.group(1), 16)]) if byte else text(token)
+        if len(token) == _BYTE_TOKEN_LENGTH and (byte := _BYTE_TOKEN.fullmatch(token)):
+            return bytes([int(byte.group(1), 16)])
+        return text(token)
 
     return decode
 

@@ -3,7 +3,7 @@ its like."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ MAX_CONFIG_BYTES = 16 << 20
 
 TASKS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
+# The newer name comes with transformers 5; it may be an object of tokens by their attributes' names.
+_SPECIAL_LISTS = ("additional_special_tokens", "extra_special_tokens")
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -51,10 +53,12 @@ class NamedTokens:
         for task in TASKS:
             if text := self.text(task):
                 yield text
-        values = self.config.values.get("additional_special_tokens")
-        for value in values if isinstance(values, list) else ():
-            if text := _text_of(value):
-                yield text
+        sections = (self.config, *([self.config.fallback] if self.config.fallback else ()))
+        for section in sections:
+            for key in _SPECIAL_LISTS:
+                listed = section.values.get(key)
+                values = listed.values() if isinstance(listed, dict) else listed
+                yield from _texts_of(values)
 
     def added(self) -> list[dict[str, Any]]:
         """The added tokens in the form of `tokenizer.json`, in the order of their ids.
@@ -104,6 +108,12 @@ def _content(config: JsonSection, key: str) -> str | None:
     if text is None:
         raise CorruptCheckpointError(f"{(owner or config).file}: {key} is no token.")
     return text or None
+
+
+def _texts_of(values: Any) -> Iterator[str]:
+    for value in values if isinstance(values, Iterable) and not isinstance(values, str) else ():
+        if text := _text_of(value):
+            yield text
 
 
 def _text_of(value: Any) -> str | None:

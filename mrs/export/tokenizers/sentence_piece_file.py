@@ -63,7 +63,11 @@ def parse_sentence_piece_file(data: bytes, name: str) -> SentencePieceFile:
     try:
         return _parse(data, name)
     except _MalformedError as error:
-        raise CorruptCheckpointError(f"{name} is not a SentencePiece model: {error}.") from error
+        raise CorruptCheckpointError(
+            f"{name} is not a SentencePiece model: {error}.",
+            hint="If it is one of tiktoken's, save the model with transformers once, which writes "
+            "tokenizer.json.",
+        ) from error
 
 
 class _MalformedError(Exception):

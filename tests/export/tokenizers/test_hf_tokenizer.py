@@ -139,6 +139,21 @@ def test_a_token_of_the_vocabulary_with_a_task_is_special(tmp_path: Path) -> Non
     assert load(plain).special_tokens["hello"] == CHAT_TOKENS.index("hello")
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"tokenizer_config": {"additional_special_tokens": ["<think>", {"content": "hello"}]}},
+        {"tokenizer_config": {"extra_special_tokens": ["<think>", "hello"]}},
+        {"tokenizer_config": {"extra_special_tokens": {"a_token": "<think>", "b": "hello"}}},
+        {"special_tokens_map": {"additional_special_tokens": ["<think>", "hello"]}},
+    ],
+)
+def test_tokens_that_are_listed_as_special_are(tmp_path: Path, files: dict[str, Any]) -> None:
+    special = load(read_hf_tokenizer(fast_folder(tmp_path, **files))).special_tokens
+    assert special["<think>"] == THINK
+    assert special["hello"] == CHAT_TOKENS.index("hello")
+
+
 def test_an_added_token_that_only_the_configuration_has_is_added(tmp_path: Path) -> None:
     added = {str(len(CHAT_TOKENS)): {"content": "<new>", "special": True}}
     folder = fast_folder(tmp_path, tokenizer_config={"added_tokens_decoder": added})
