@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from mrs import __version__
+from mrs.cli.bench import bench
 from mrs.cli.compare import compare
 from mrs.cli.embed import embed
 from mrs.cli.entry import EXIT_INTERRUPTED
@@ -50,6 +51,7 @@ app.command("export")(export)
 app.command("serve")(serve)
 app.command("run")(run)
 app.command("embed")(embed)
+app.command("bench")(bench)
 app.command("compare")(compare)
 app.add_typer(models_app, name="models")
 

@@ -43,6 +43,7 @@ class LoadedModel:
         engine: takes requests.
         max_model_len: most tokens of prompt and answer together.
         vocab_size: width of the logits.
+        threads: threads per operator.
         close: stops the engine and lets the session go. Idempotent.
     """
 
@@ -52,6 +53,7 @@ class LoadedModel:
     engine: AsyncEngine
     max_model_len: int
     vocab_size: int
+    threads: int
     close: Callable[[], None]
 
 
@@ -101,6 +103,7 @@ def load_served(
             engine=bridge,
             max_model_len=parts.max_length,
             vocab_size=version.lock.model.vocab_size,
+            threads=parts.threads,
             close=stack.pop_all().close,
         )
     raise AssertionError("unreachable")

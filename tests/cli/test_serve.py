@@ -41,7 +41,12 @@ class Loader:
             "engine": FakeEngine(),
         }
         return LoadedModel(
-            name=version.name, max_model_len=2048, vocab_size=256, close=self._close, **parts
+            name=version.name,
+            max_model_len=2048,
+            vocab_size=256,
+            threads=2,
+            close=self._close,
+            **parts,
         )
 
     def _close(self) -> None:
@@ -122,10 +127,15 @@ def test_tells_programs_in_one_line(run: Run, capsys: pytest.CaptureFixture[str]
 
 def test_options_reach_the_engine(run: Run, loader: Loader) -> None:
     run("tiny", *FREE)
-    run("tiny:1", *FREE, "--max-seqs", "3", "--max-model-len", "99", "--threads", "2")
+    more = ("--max-model-len", "99", "--threads", "2", "--prefix-cache-bytes", "1000")
+    run("tiny:1", *FREE, "--max-seqs", "3", *more)
+    usual = {"max_model_len": None, "threads": None, "prefix_cache_bytes": None}
     assert [(version.reference, options) for version, options in loader.calls] == [
-        ("tiny:1", {"max_seqs": 16, "max_model_len": None, "threads": None}),
-        ("tiny:1", {"max_seqs": 3, "max_model_len": 99, "threads": 2}),
+        ("tiny:1", {**usual, "max_seqs": 16}),
+        (
+            "tiny:1",
+            {"max_seqs": 3, "max_model_len": 99, "threads": 2, "prefix_cache_bytes": 1000},
+        ),
     ]
 
 
