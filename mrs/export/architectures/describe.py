@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
+from mrs.export.architectures.expert_spec import MoeSpec
 from mrs.export.architectures.experts import moe_spec
 from mrs.export.architectures.family import Family, HuggingFaceForm
 from mrs.export.architectures.latent_attention import latent_attention_spec
@@ -17,7 +18,6 @@ from mrs.export.architectures.spec import (
     LatentAttentionSpec,
     LayerSpec,
     MlpSpec,
-    MoeSpec,
     NormKind,
     NormSpec,
     RopeLayout,

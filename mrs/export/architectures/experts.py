@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
+from mrs.export.architectures.expert_spec import MoeSpec, RouterKind, RouterSpec
 from mrs.export.architectures.family import Family
 from mrs.export.architectures.metadata import ArchitectureMetadata
-from mrs.export.architectures.spec import Activation, MoeSpec, RouterKind, RouterSpec
+from mrs.export.architectures.spec import Activation
 from mrs.export.checkpoints.checkpoint import Checkpoint
 
 # Values of expert_gating_func in GGUF; softmax over the chosen is a normalized softmax over all.

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mrs.export.architectures.spec import Activation, NormKind, RopeLayout, RouterKind
+from mrs.export.architectures.expert_spec import RouterKind
+from mrs.export.architectures.spec import Activation, NormKind, RopeLayout
 from mrs.export.checkpoints.checkpoint import MetadataValue
 from mrs.export.checkpoints.json_section import JsonSection
 

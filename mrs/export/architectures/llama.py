@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mrs.export.architectures.expert_spec import RouterKind
 from mrs.export.architectures.family import Family, HuggingFaceForm
-from mrs.export.architectures.spec import RopeLayout, RouterKind
+from mrs.export.architectures.spec import RopeLayout
 
 LLAMA = Family(
     name="llama",

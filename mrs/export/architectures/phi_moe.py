@@ -7,9 +7,10 @@ from typing import Any
 
 from mrs.errors import UnsupportedArchitectureError
 from mrs.export.architectures.expert_config import EXPERT_ALIASES, EXPERT_KEYS
+from mrs.export.architectures.expert_spec import RouterKind
 from mrs.export.architectures.family import Family, HuggingFaceForm
 from mrs.export.architectures.mixtral import EXPERT_TENSORS
-from mrs.export.architectures.spec import NormKind, RouterKind
+from mrs.export.architectures.spec import NormKind
 from mrs.export.checkpoints.json_section import JsonSection
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mrs.export.architectures.spec import DecoderSpec, LatentAttentionSpec, LayerSpec, MoeSpec
+from mrs.export.architectures.expert_spec import MoeSpec
+from mrs.export.architectures.spec import DecoderSpec, LatentAttentionSpec, LayerSpec
 from mrs.export.graph.attention import (
     AttentionInputs,
     LayerCache,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from mrs.export.architectures.spec import Activation, MoeSpec
+from mrs.export.architectures.expert_spec import MoeSpec
+from mrs.export.architectures.spec import Activation
 from mrs.export.graph.builder import int64s
 from mrs.export.graph.mlp import gate_and_up, gated_product
 from mrs.export.graph.router import route

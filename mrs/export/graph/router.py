@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from mrs.export.architectures.spec import MoeSpec, RouterKind, RouterSpec
+from mrs.export.architectures.expert_spec import MoeSpec, RouterKind, RouterSpec
 from mrs.export.graph.builder import GraphBuilder, int64s
 from mrs.export.graph.weights import Weights
 

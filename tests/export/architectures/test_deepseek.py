@@ -12,15 +12,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
+from mrs.export.architectures.expert_spec import MoeSpec, RouterKind
 from mrs.export.architectures.huggingface import open_huggingface
-from mrs.export.architectures.spec import (
-    LatentAttentionSpec,
-    MlpSpec,
-    MoeSpec,
-    RopeLayout,
-    RouterKind,
-    YarnScaling,
-)
+from mrs.export.architectures.spec import LatentAttentionSpec, MlpSpec, RopeLayout, YarnScaling
 from mrs.export.checkpoints.checkpoint import MetadataValue
 from tests.export.architectures.described import spec_of_config, spec_of_gguf
 from tests.export.test_parity_families import build, compare

@@ -11,8 +11,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
+from mrs.export.architectures.expert_spec import MoeSpec, RouterKind, RouterSpec
 from mrs.export.architectures.huggingface import open_huggingface
-from mrs.export.architectures.spec import MlpSpec, MoeSpec, RouterKind, RouterSpec
+from mrs.export.architectures.spec import MlpSpec
 from mrs.export.checkpoints.checkpoint import MetadataValue
 from mrs.export.checkpoints.tensor_views import count_rows
 from tests.export.architectures.described import spec_of_config, spec_of_gguf

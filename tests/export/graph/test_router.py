@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mrs.errors import CorruptCheckpointError
-from mrs.export.architectures.spec import MoeSpec, RouterKind, RouterSpec
+from mrs.export.architectures.expert_spec import MoeSpec, RouterKind, RouterSpec
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.matrix_formats import matrix_format
 from mrs.export.graph.router import route
