@@ -28,7 +28,7 @@ SETTINGS = {"prompts": {"query": "find ", "plain": ""}}
 
 
 def write_folder(folder: Path, settings: dict[str, Any] = SETTINGS) -> Path:
-    """A model of 48 positions that makes vectors of 48 dimensions, with two prompts."""
+    """A model of 48 positions that makes vectors of 64 dimensions, with two prompts."""
     write_reference_model(CASE, folder)
     letters = string.ascii_lowercase
     tokens = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters), *string.digits]

@@ -102,7 +102,7 @@ def test_other_commands_say_which_one_is_for_vectors(mrs: Mrs) -> None:
 @pytest.mark.usefixtures("version")
 def test_the_card_tells_what_the_vectors_are(mrs: Mrs) -> None:
     card = mrs("models", "show", "vectors").out
-    assert "vectors of 48 dimensions, of length 1" in card
+    assert "vectors of 64 dimensions, of length 1" in card
     assert "48 tokens" in card
     assert "prompt query" in card
     facts = mrs("models", "show", "vectors", "--json").json

@@ -6,8 +6,8 @@ from tests.reference.tiny_embedding import VOCABULARY, TinyDense, TinyEmbedding
 
 _BERT = {
     "vocab_size": VOCABULARY,
-    "hidden_size": 48,
-    "intermediate_size": 80,
+    "hidden_size": 64,
+    "intermediate_size": 96,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "max_position_embeddings": 48,
@@ -45,13 +45,20 @@ _GEMMA = {
 
 CASES = (
     TinyEmbedding("bert-mean", "bert", _BERT, gguf="bert"),
-    TinyEmbedding("bert-cls", "bert", _BERT, pooling="cls_token", normalize=True, gguf="bert"),
-    TinyEmbedding("bert-max", "bert", _BERT, pooling="max_tokens", normalize=False),
+    TinyEmbedding("bert-cls", "bert", _BERT, pooling="cls_token", gguf="bert"),
+    TinyEmbedding(
+        "bert-max",
+        "bert",
+        # Widths that no block of 32 weights fits.
+        {**_BERT, "hidden_size": 48, "intermediate_size": 80},
+        pooling="max_tokens",
+        normalize=False,
+    ),
     TinyEmbedding(
         "bert-dense",
         "bert",
         {**_BERT, "hidden_act": "gelu_new", "layer_norm_eps": 1e-6},
-        dense=(TinyDense(48, 24, bias=True, activation="torch.nn.modules.activation.Tanh"),),
+        dense=(TinyDense(64, 24, bias=True, activation="torch.nn.modules.activation.Tanh"),),
         normalize=False,
     ),
     TinyEmbedding("xlm-roberta-mean", "xlm-roberta", _ROBERTA, gguf="bert"),

@@ -50,7 +50,7 @@ class RecordingSession:
 
 @pytest.fixture
 def session() -> RecordingSession:
-    return RecordingSession(48)
+    return RecordingSession(64)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def letter(text: str) -> int:
 
 def test_vectors_have_length_1(embedder: Embedder) -> None:
     found = embedder.embed(["a cat", "a dog", "7"])
-    assert found.vectors.shape == (3, 48)
+    assert found.vectors.shape == (3, 64)
     assert found.vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1, rtol=1e-6)
 
@@ -81,7 +81,7 @@ def test_neighbours_do_not_matter(embedder: Embedder) -> None:
 
 
 def test_no_texts(embedder: Embedder) -> None:
-    assert embedder.embed([]).vectors.shape == (0, 48)
+    assert embedder.embed([]).vectors.shape == (0, 64)
 
 
 def test_the_tokens_of_a_text_have_others_around_them(
@@ -151,7 +151,7 @@ def test_fewer_dimensions_are_normalized_again(embedder: Embedder) -> None:
     np.testing.assert_allclose(cut, whole[:5] / np.linalg.norm(whole[:5]), rtol=1e-5)
 
 
-@pytest.mark.parametrize("dimensions", [0, 49])
+@pytest.mark.parametrize("dimensions", [0, 65])
 def test_dimensions_that_the_model_does_not_have(recorded: Embedder, dimensions: int) -> None:
     with pytest.raises(InvalidValueError, match=f"{dimensions} dimensions"):
         recorded.embed(["a"], dimensions=dimensions)

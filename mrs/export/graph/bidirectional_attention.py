@@ -52,7 +52,7 @@ def attention_mask(
             reach = builder.constant(f"reach_{window}", np.array(window // 2, dtype=np.int64))
             near = builder.op("LessOrEqual", [distance, reach], f"{name}.near")
             seen = builder.op("And", [seen, near], f"{name}.near_keys")
-        zero = builder.constant("zero", np.array(0, dtype=np.int64))
+        zero = builder.constant("first_place_in_row", np.array(0, dtype=np.int64))
         itself = builder.op("Equal", [distance, zero], f"{name}.itself")
         return builder.op("Or", [seen, itself], name)
 
@@ -135,8 +135,8 @@ def _places(builder: GraphBuilder, input_ids: ir.Value) -> ir.Value:
     def make() -> ir.Value:
         shape = builder.op("Shape", [input_ids], "row_length", {"start": 1, "end": 2})
         count = builder.op("Squeeze", [shape], "row_length.scalar")
-        zero = builder.constant("zero", np.array(0, dtype=np.int64))
-        one = builder.constant("one", np.array(1, dtype=np.int64))
+        zero = builder.constant("first_place_in_row", np.array(0, dtype=np.int64))
+        one = builder.constant("next_place_in_row", np.array(1, dtype=np.int64))
         return builder.op("Range", [zero, count, one], "places")
 
     return builder.shared("places", make)

@@ -68,7 +68,8 @@ class GraphBuilder:
             ValueError: the name is taken by something else.
         """
         known = self._constants.get(name)
-        if known is not None and np.array_equal(known, value):
+        # Of one type too: an integer 0 is no float 0.
+        if known is not None and known.dtype == value.dtype and np.array_equal(known, value):
             return self._initializers[name]
         self._constants[name] = value
         return self._initializer(ir.tensor(value, name=name), value.shape)

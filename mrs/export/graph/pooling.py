@@ -64,7 +64,7 @@ def _dense(weights: Weights, spec: DenseSpec, x: ir.Value, name: str) -> ir.Valu
 
 def _last(builder: GraphBuilder, hidden: ir.Value, lengths: ir.Value) -> ir.Value:
     wide = builder.op("Cast", [lengths], "last_token.end", {"to": ir.DataType.INT64})
-    one = builder.constant("one", np.array(1, dtype=np.int64))
+    one = builder.constant("next_place_in_row", np.array(1, dtype=np.int64))
     last = builder.op("Sub", [wide, one], "last_token")
     axis = builder.constant("axis_1", int64s(1))
     column = builder.op("Unsqueeze", [last, axis], "last_token.column")

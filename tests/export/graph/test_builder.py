@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
+import pytest
 
 from mrs.export.graph.builder import GraphBuilder, int64s
 from mrs.export.graph.weight_file import WeightFile
@@ -37,3 +38,12 @@ def test_a_finished_model(tmp_path: Path) -> None:
     assert read.ir_version == 11
     assert [tensor.name for tensor in read.graph.initializer] == ["one", "two"]
     assert [node.name for node in read.graph.node] == ["sum", "y"]
+
+
+def test_equal_numbers_of_two_types_are_not_one_constant(tmp_path: Path) -> None:
+    with WeightFile(tmp_path / "data") as weight_file:
+        builder = GraphBuilder(weight_file)
+        whole = builder.constant("zero", np.array(0, dtype=np.int64))
+        assert builder.constant("zero", np.array(0, dtype=np.int64)) is whole
+        with pytest.raises(ValueError, match="zero"):
+            builder.constant("zero", np.array(0, dtype=np.float32))
