@@ -25,6 +25,7 @@ from mrs.export.checkpoints.grouped_linear import (
 from mrs.export.quantization.dequantize import dequantize
 
 _WORD_BITS = 32
+_NOTHING = np.uint32(0)
 # The output that each 4-bit code of an AWQ word belongs to.
 _AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 
@@ -96,20 +97,23 @@ class PackedLinear(GroupedLinear):
         return self._spread(words).transpose(2, 0, 1).reshape(stop - start, self._inputs)
 
     def _zero_points(self, start: int, stop: int) -> Bytes:
-        """One beyond the last code wraps to 0, as it did when it was stored."""
-        zeros = self._by_output("qzeros", start, stop)
-        return (zeros + np.uint8(self._packing.zero_offset)) & np.uint8(2**self._bits - 1)
+        """What was taken from whole words when they were stored is added to whole words: a zero
+        point of 0 has borrowed from its neighbour."""
+        places = range(0, _WORD_BITS, self._bits)
+        added = sum(self._packing.zero_offset << place for place in places)
+        return self._by_output("qzeros", start, stop, np.uint32(added))
 
     def _scales(self, start: int, stop: int) -> Floats:
         dtype = self._tensors[f"{self._stem}.scales"].dtype
         columns = self._columns("scales", start, stop, 4 if dtype == "F32" else 2)
         return np.ascontiguousarray(dequantize(columns, dtype).T)
 
-    def _by_output(self, which: str, start: int, stop: int) -> Bytes:
+    def _by_output(self, which: str, start: int, stop: int, added: np.uint32 = _NOTHING) -> Bytes:
         """Codes of outputs ``start:stop`` from words that hold several, uint8 ``[rows, n]``."""
         per_word = self._packing.per_word
         first, last = start // per_word, -(-stop // per_word)
-        codes = self._spread(self._words(which, first, last))[:, self._packing.order]
+        words = self._words(which, first, last) + added
+        codes = self._spread(words)[:, self._packing.order]
         rows = codes.transpose(2, 1, 0).reshape((last - first) * per_word, -1)
         return rows[start - first * per_word : stop - first * per_word]
 

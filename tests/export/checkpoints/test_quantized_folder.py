@@ -84,11 +84,12 @@ def pack(codes: Array, bits: int, order: tuple[int, ...] | None = None) -> NDArr
 
 
 def gptq(layer: Layer, stem: str = "l", *, offset: int = 1) -> dict[str, Array]:
-    """As AutoGPTQ: words of neighbouring inputs, zero points less one."""
-    stored = (layer.zeros - np.uint8(offset)) & np.uint8(2**layer.bits - 1)
+    """As GPTQModel: words of neighbouring inputs, words of zero points less one in each place."""
+    zeros = pack(np.ascontiguousarray(layer.zeros.T), layer.bits).view(np.uint32)
+    ones = sum(1 << place for place in range(0, 32, layer.bits))
     return {
         f"{stem}.qweight": np.ascontiguousarray(pack(layer.codes, layer.bits).T),
-        f"{stem}.qzeros": pack(np.ascontiguousarray(stored.T), layer.bits),
+        f"{stem}.qzeros": (zeros - np.uint32(offset * ones)).view(np.int32),
         f"{stem}.scales": np.ascontiguousarray(layer.scales.T),
         f"{stem}.g_idx": layer.group_of.astype(np.int32),
     }
