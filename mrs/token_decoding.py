@@ -15,6 +15,11 @@ from typing import Any
 
 import tokenizers
 
+SHOWN_CONTROL_TOKENS = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
+"""Control tokens that are part of an answer and must be seen in it: where the channels of GPT-OSS
+begin. llama.cpp shows them because it takes them for text that anyone may write; here they are
+shown, and still no one but the template and the model can write them."""
+
 _BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
 _BYTE_TOKEN_LENGTH = 6
 

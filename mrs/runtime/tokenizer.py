@@ -13,7 +13,12 @@ from tokenizers import AddedToken
 from mrs.errors import InvalidValueError, ModelLoadError
 from mrs.runtime.literals import any_of
 from mrs.runtime.space_prefix import takes_over_space_prefix
-from mrs.token_decoding import TokenDecoding, UnknownDecoderError, token_decoding
+from mrs.token_decoding import (
+    SHOWN_CONTROL_TOKENS,
+    TokenDecoding,
+    UnknownDecoderError,
+    token_decoding,
+)
 
 MAX_TEXT_CHARACTERS = 8 * 1024 * 1024
 """Most characters that are encoded at once. The regular expressions that cut text into words give
@@ -107,10 +112,13 @@ class Tokenizer:
 
     @cached_property
     def visible_pieces(self) -> tuple[bytes, ...]:
-        """As `pieces`, but special tokens, which are no part of an answer, have no bytes."""
-        return tuple(
-            b"" if index in self._special_ids else piece for index, piece in enumerate(self.pieces)
-        )
+        """As `pieces`, but special tokens, which are no part of an answer, have no bytes.
+
+        Some of them are a part of it: `SHOWN_CONTROL_TOKENS`.
+        """
+        shown = {self._specials.get(token) for token in SHOWN_CONTROL_TOKENS}
+        hidden = self._special_ids.difference(shown)
+        return tuple(b"" if index in hidden else piece for index, piece in enumerate(self.pieces))
 
     @property
     def leading_spaces(self) -> int:

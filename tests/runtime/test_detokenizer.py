@@ -66,3 +66,14 @@ def test_special_tokens_have_no_text_and_others_do() -> None:
 
 def test_an_id_that_does_not_exist_has_no_text() -> None:
     assert pieces([-1, TOKENIZER.vocab_size, ord("a")]) == ["", "", "a", ""]
+
+
+def test_control_tokens_that_are_part_of_an_answer_are_shown() -> None:
+    tokens = [*chat_metadata()["tokenizer.ggml.tokens"], "<|channel|>"]
+    types = [*chat_metadata()["tokenizer.ggml.token_type"], 3]
+    metadata = chat_metadata(tokens=tokens, token_type=types)
+    encoded = convert_tokenizer(VocabularyCheckpoint(metadata)).tokenizer_json
+    tokenizer = Tokenizer(tokenizers.Tokenizer.from_buffer(encoded))
+    detokenizer = Detokenizer(tokenizer)
+    assert [detokenizer.push(index) for index in (len(tokens) - 1, IM_END)] == ["<|channel|>", ""]
+    assert len(tokens) - 1 not in tokenizer.encode("<|channel|>", parse_special=False)

@@ -19,7 +19,7 @@ MAX_CONFIG_BYTES = 16 << 20
 
 TASKS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
-# The newer name comes with transformers 5; it may be an object of tokens by their attributes' names.
+# The newer name comes with transformers 5; it may be an object, of tokens by their attributes.
 _SPECIAL_LISTS = ("additional_special_tokens", "extra_special_tokens")
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 

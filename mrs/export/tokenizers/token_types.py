@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
+from mrs.token_decoding import SHOWN_CONTROL_TOKENS
+
 
 class TokenType(IntEnum):
     """Values of ``tokenizer.ggml.token_type`` (llama.cpp's ``llama_token_type``)."""
@@ -45,8 +47,6 @@ _ALWAYS_CONTROL = frozenset(
         *("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>"),
     )
 )
-# The markers of gpt-oss' channels are part of the answer and must be seen in it.
-_ALWAYS_USER_DEFINED = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
 
 
 def effective_types(tokens: Sequence[str], types: Sequence[int] | None) -> Iterator[TokenType]:
@@ -57,10 +57,8 @@ def effective_types(tokens: Sequence[str], types: Sequence[int] | None) -> Itera
         types: one stored type per token; None means that all are normal.
     """
     for index, token in enumerate(tokens):
-        if token in _ALWAYS_CONTROL:
+        if token in _ALWAYS_CONTROL or token in SHOWN_CONTROL_TOKENS:
             yield TokenType.CONTROL
-        elif token in _ALWAYS_USER_DEFINED:
-            yield TokenType.USER_DEFINED
         elif types is None:
             yield TokenType.NORMAL
         else:

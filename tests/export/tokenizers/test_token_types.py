@@ -29,5 +29,5 @@ def test_tokens_that_steer_models_are_control_tokens_whatever_is_stored(token: s
     assert type_of(token, TokenType.NORMAL.value) is TokenType.CONTROL
 
 
-def test_channel_markers_stay_visible() -> None:
-    assert type_of("<|channel|>", TokenType.CONTROL.value) is TokenType.USER_DEFINED
+def test_the_marks_of_channels_are_control_tokens_though_answers_show_them() -> None:
+    assert type_of("<|channel|>", TokenType.USER_DEFINED.value) is TokenType.CONTROL
