@@ -130,7 +130,7 @@ class Embedder:
     def _encode(self, text: str, index: int, *, truncate: bool) -> list[int]:
         text = text.lower() if self._facts.lowercase else text
         ids = self._tokenizer.encode(text, parse_special=False)
-        room = self._facts.max_length - len(self._before) - len(self._after)
+        room = max(0, self._facts.max_length - len(self._before) - len(self._after))
         if len(ids) > room and not truncate:
             raise InvalidValueError(
                 f"Text {index + 1} has {len(ids)} tokens; the model takes {room}.",

@@ -86,7 +86,7 @@ def tokenized_lines(model: ExportedEmbedder, text: str) -> list[list[int]]:
     tokenizer.no_padding()
     before = [] if model.begin_token is None else [model.begin_token]
     after = [] if model.facts.end_token_id is None else [model.facts.end_token_id]
-    room = model.facts.max_length - len(before) - len(after)
+    room = max(0, model.facts.max_length - len(before) - len(after))
     lines = [line for line in text.splitlines() if line.strip()]
     found = tokenizer.encode_batch(lines, add_special_tokens=False)
     rows = [before + line.ids[:room] + after for line in found]
