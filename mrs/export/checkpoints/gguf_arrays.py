@@ -66,6 +66,15 @@ class LazyMetadata(Mapping[str, MetadataValue]):
         """Add an entry."""
         self._values[key] = value
 
+    def length(self, key: str) -> int:
+        """Elements of an array, which is not decoded for that; 0 if there is no such array."""
+        value = self._values.get(key)
+        if isinstance(value, StringArray):
+            return value.count
+        if isinstance(value, NumberArray):
+            return len(value.values)
+        return len(value) if isinstance(value, list) else 0
+
     def __getitem__(self, key: str) -> MetadataValue:
         value = self._values[key]
         if isinstance(value, NumberArray | StringArray):

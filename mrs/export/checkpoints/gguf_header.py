@@ -8,7 +8,6 @@ there before it is used. Layout: the GGUF specification, versions 2 and 3, littl
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from mmap import mmap
 
@@ -88,7 +87,7 @@ class GgufHeader:
     """
 
     version: int
-    metadata: Mapping[str, MetadataValue]
+    metadata: LazyMetadata
     tensors: tuple[TensorEntry, ...]
     end: int
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,9 @@ def open_gguf(path: Path) -> GgufCheckpoint:
             parts.append(_open_part(part_path))
         check_split([part.header for part in parts], [part.file.path.name for part in parts])
         _check_model(parts[0].header, parts[0].file.path.name)
-        return GgufCheckpoint(parts)
+        checkpoint = GgufCheckpoint(parts)
+        _check_vocabulary(parts[0].header, checkpoint)
+        return checkpoint
     except BaseException:
         for part in parts:
             part.file.close()
@@ -149,4 +152,15 @@ def _check_model(header: GgufHeader, file_name: str) -> None:
             f"{file_name} does not say its architecture (general.architecture), so it holds no "
             "language model.",
             hint="Export the model's main .gguf file.",
+        )
+
+
+def _check_vocabulary(header: GgufHeader, checkpoint: GgufCheckpoint) -> None:
+    """Before the tokens become objects: rows of the embedding are real, and bound their number."""
+    tokens = header.metadata.length("tokenizer.ggml.tokens")
+    embedding = checkpoint.tensors.get("token_embd.weight")
+    if embedding is not None and tokens > (rows := math.prod(embedding.shape[:-1])):
+        raise CorruptCheckpointError(
+            f"The vocabulary has {tokens} tokens, the embedding only {rows} rows.",
+            hint="Convert the model again with a current converter.",
         )

@@ -139,6 +139,18 @@ def test_arrays_that_nobody_asks_for_take_no_more_than_their_bytes(tmp_path: Pat
         tracemalloc.stop()
 
 
+def test_more_tokens_than_rows_are_refused_before_they_are_decoded(tmp_path: Path) -> None:
+    tokens = array("tokenizer.ggml.tokens", STRING, 50_000, string("ab") * 50_000)
+    tensors = [tensor("token_embd.weight", [1, 49_999])]
+    data = gguf_bytes([ARCHITECTURE, tokens], tensors, data=bytes(4 * 49_999))
+    tracemalloc.start()
+    try:
+        assert "50000 tokens, the embedding only 49999 rows" in refusal(tmp_path, data)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
 def test_only_a_large_file_may_have_many_tensors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
