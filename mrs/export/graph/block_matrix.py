@@ -154,7 +154,7 @@ class BlockMatrix:
         each = builder.op("Unsqueeze", [offsets, last], f"{name}.offsets_of_blocks")
         blocked = split_last_axis(builder, rows, self.layout.block_size, f"{name}.blocks")
         total = builder.op("Add", [blocked, each], f"{name}.total")
-        shape = builder.constant("rows_shape", int64s(0, 0, self.columns))
+        shape = builder.constant(f"rows_of_{self.columns}", int64s(0, 0, self.columns))
         return builder.op("Reshape", [total, shape], name)
 
 
