@@ -22,7 +22,7 @@ from mrs.export.tokenizers.template_files import (
     ChatTemplates,
     templates_of,
 )
-from mrs.export.tokenizers.token_types import END_OF_TURN_TOKENS
+from mrs.export.tokenizers.token_types import turn_ends
 from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
 
 NO_TEMPLATE = "none"
@@ -111,7 +111,7 @@ def _with_templates(
     bundled: BundledTemplate | None,
     loaded: tokenizers.Tokenizer,
 ) -> TokenizerAssets:
-    ends = {token for token in END_OF_TURN_TOKENS if token in (templates.default or "")}
+    ends = {*turn_ends(templates.default or "", loaded.get_vocab(with_added_tokens=True))}
     ends.update(() if bundled is None else bundled.ends)
     ids = {id_ for token in ends if (id_ := loaded.token_to_id(token)) is not None}
     return replace(

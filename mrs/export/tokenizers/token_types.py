@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from enum import IntEnum
 
 from mrs.token_decoding import SHOWN_CONTROL_TOKENS
@@ -80,9 +80,21 @@ def end_token_ids(
         named: the ids that the checkpoint names, its own end first.
         template: the chat template, whose end-of-turn tokens end an answer too.
     """
-    spoken = {token for token in END_OF_TURN_TOKENS if template and token in template}
-    others = {index for index, token in enumerate(tokens) if token in spoken}
-    others.update(index for index in named if index is not None)
+    ends = turn_ends(template or "", tokens)
+    found = {index for index, token in enumerate(tokens) if token in ends}
+    found.update(index for index in named if index is not None)
+    found = {index for index in found if not _ends_a_message_only(tokens[index], tokens)}
     own = named[0] if named else None
-    first = [] if own is None else [own]
-    return (*first, *sorted(others.difference(first)))
+    first = [] if own is None or own not in found else [own]
+    return (*first, *sorted(found.difference(first)))
+
+
+def turn_ends(template: str, tokens: Container[str]) -> frozenset[str]:
+    """The ends of turns that a template speaks of, in a vocabulary."""
+    spoken = (token for token in END_OF_TURN_TOKENS if token in template)
+    return frozenset(token for token in spoken if not _ends_a_message_only(token, tokens))
+
+
+def _ends_a_message_only(token: str, tokens: Container[str]) -> bool:
+    """GPT-OSS ends each message of an answer so, and the answer in other ways."""
+    return token == "<|end|>" and all(end in tokens for end in ("<|return|>", "<|call|>"))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrs.export.tokenizers.token_types import TokenType, effective_types
+from mrs.export.tokenizers.token_types import TokenType, effective_types, end_token_ids
 
 
 def type_of(token: str, stored: int | None) -> TokenType:
@@ -31,3 +31,25 @@ def test_tokens_that_steer_models_are_control_tokens_whatever_is_stored(token: s
 
 def test_the_marks_of_channels_are_control_tokens_though_answers_show_them() -> None:
     assert type_of("<|channel|>", TokenType.USER_DEFINED.value) is TokenType.CONTROL
+
+
+@pytest.mark.parametrize(
+    ("tokens", "named", "template", "expected"),
+    [
+        (["a", "</s>", "<|im_end|>"], [1, None], "<|im_end|>", (1, 2)),
+        (["a", "</s>", "<|im_end|>"], [1], None, (1,)),
+        (["a", "</s>", "<|im_end|>"], [2, 1, 0], None, (2, 0, 1)),
+        (["<|end|>", "<|user|>"], [1], "<|user|>..<|end|>", (1, 0)),
+        # Each message of GPT-OSS has an end, and the answer another.
+        (["<|end|>", "<|return|>", "<|call|>"], [1, 0, 2], "..<|end|>", (1, 2)),
+        (["<|end|>", "<|return|>"], [1], "..<|end|>", (1, 0)),
+        ([], [], None, ()),
+    ],
+)
+def test_answers_end_where_the_model_or_its_template_says(
+    tokens: list[str],
+    named: list[int | None],
+    template: str | None,
+    expected: tuple[int, ...],
+) -> None:
+    assert end_token_ids(tokens, named, template) == expected
