@@ -1,4 +1,4 @@
-"""The Llama family (Touvron et al., arXiv:2302.13971): Llama 1-3.x, Mistral, SmolLM, Mixtral."""
+"""The Llama family (Touvron et al., arXiv:2302.13971): Llama 1-3.x, SmolLM, and what is like it."""
 
 from __future__ import annotations
 

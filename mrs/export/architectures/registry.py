@@ -11,6 +11,7 @@ from mrs.export.architectures.cohere import COHERE2, COMMAND_R
 from mrs.export.architectures.deepseek import DEEPSEEK2, DEEPSEEK3
 from mrs.export.architectures.describe import describe_decoder
 from mrs.export.architectures.encoder_family import EncoderFamily
+from mrs.export.architectures.ernie import ERNIE4_5
 from mrs.export.architectures.exaone import EXAONE4
 from mrs.export.architectures.falcon import FALCON
 from mrs.export.architectures.family import Family
@@ -22,6 +23,7 @@ from mrs.export.architectures.gpt_neox import GPT_NEOX
 from mrs.export.architectures.gpt_oss import GPT_OSS
 from mrs.export.architectures.granite import GRANITE, GRANITE_MOE
 from mrs.export.architectures.llama import LLAMA
+from mrs.export.architectures.mistral import MISTRAL
 from mrs.export.architectures.mixtral import MIXTRAL
 from mrs.export.architectures.olmo import OLMO2, OLMO3
 from mrs.export.architectures.phi import PHI2, PHI3
@@ -37,6 +39,7 @@ from mrs.export.checkpoints.checkpoint import Checkpoint
 
 FAMILIES: tuple[Family, ...] = (
     LLAMA,
+    MISTRAL,
     MIXTRAL,
     QWEN2,
     QWEN3,
@@ -68,6 +71,7 @@ FAMILIES: tuple[Family, ...] = (
     EXAONE4,
     SEED_OSS,
     ARCEE,
+    ERNIE4_5,
 )
 
 # Where GGUF has one name for several families of transformers, the first reads its files.

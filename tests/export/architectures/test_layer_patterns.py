@@ -1,4 +1,4 @@
-"""SmolLM3, OLMo 3 and EXAONE 4 as published: which layers rotate, and how."""
+"""SmolLM3, OLMo 3, EXAONE 4 and Mistral as published: which layers rotate, which have windows."""
 
 from __future__ import annotations
 
@@ -117,3 +117,12 @@ def test_a_bias_that_the_config_promises_is_missed(tmp_path: Path) -> None:
     config = {**SIZES, "model_type": "seed_oss", "head_dim": 128}
     with pytest.raises(CorruptCheckpointError, match=r"'blk\.0\.attn_q\.bias'; attention_bias"):
         spec_of_config(tmp_path, config)
+
+
+@pytest.mark.parametrize(("stated", "window"), [({}, 4096), ({"sliding_window": None}, None)])
+def test_mistral_has_a_window_unless_its_config_says_null(
+    tmp_path: Path, stated: dict[str, Any], window: int | None
+) -> None:
+    config = {**SIZES, "model_type": "mistral", **stated}
+    found = attentions(spec_of_config(tmp_path, config))
+    assert {attention.window for attention in found} == {window}
