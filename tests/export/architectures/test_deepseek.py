@@ -17,6 +17,7 @@ from mrs.export.architectures.huggingface import open_huggingface
 from mrs.export.architectures.spec import LatentAttentionSpec, MlpSpec, RopeLayout, YarnScaling
 from mrs.export.checkpoints.checkpoint import MetadataValue
 from tests.export.architectures.described import spec_of_config, spec_of_gguf
+from tests.export.safetensors_files import RawTensor, TensorItem, write_safetensors
 from tests.export.test_parity_families import build, compare
 from tests.reference.families import CASES
 
@@ -211,3 +212,40 @@ def test_a_temperature_that_changes_is_refused() -> None:
     keys: dict[str, MetadataValue] = {**SIZES, **OLDER, "attention.temperature_scale": 0.1}
     with pytest.raises(UnsupportedArchitectureError, match="temperature"):
         spec_of_gguf("deepseek2", keys)
+
+
+SIDE = 32
+
+
+def _squares(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(-(-size // SIDE) for size in shape)
+
+
+def test_float8_folders_give_the_logits_of_their_values(tmp_path: Path) -> None:
+    """As DeepSeek published V3 and R1: linear layers in float8, with a scale for each square."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    [case] = [case for case in CASES if case.name == "deepseek3"]
+    folder, plain = case.write(tmp_path / "float8"), case.write(tmp_path / "plain")
+    packed: dict[str, TensorItem] = {}
+    values = load_file(plain / "model.safetensors")
+    for name, weight in list(values.items()):
+        if "_proj" not in name or not name.endswith(".weight"):
+            packed[name] = weight
+            continue
+        scales = 0.001 * (1 + np.random.default_rng(len(name)).random(_squares(weight.shape)))
+        scales = scales.astype(np.float32)
+        each = np.kron(scales, np.ones((SIDE, SIDE), np.float32))
+        each = each[: weight.shape[0], : weight.shape[1]]
+        codes = (weight / each).astype(ml_dtypes.float8_e4m3fn)
+        packed[name] = RawTensor("F8_E4M3", weight.shape, codes.tobytes())
+        packed[f"{name}_scale_inv"] = scales
+        values[name] = codes.astype(np.float32) * each
+    write_safetensors(folder / "model.safetensors", packed)
+    save_file(values, plain / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    method = {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [SIDE, SIDE]}
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": method}))
+    found, wanted = (
+        build(open_huggingface(path), path).one_by_one(case.prompt()) for path in (folder, plain)
+    )
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
