@@ -12,7 +12,7 @@ from mrs.errors import CorruptCheckpointError
 from mrs.export.checkpoints.json_section import read_json
 from mrs.export.tokenizers.hf_added_tokens import NamedTokens
 from mrs.export.tokenizers.small_file import MAX_VOCABULARY_BYTES
-from mrs.export.tokenizers.tokenizer_document import load_tokenizer
+from mrs.export.tokenizers.tokenizer_document import load_tokenizer, shown
 
 FAST_FILE = "tokenizer.json"
 
@@ -41,11 +41,12 @@ def read_fast_tokenizer(
     document |= {"truncation": None, "padding": None, "added_tokens": added}
     loaded = load_tokenizer(_encoded(document), FAST_FILE)
     completed = _with_rows(_completed(added, named, loaded), rows)
-    if completed == added:
-        return _encoded(document), loaded
     document["added_tokens"] = completed
     encoded = _encoded(document)
-    return encoded, load_tokenizer(encoded, FAST_FILE)
+    if completed != added:
+        loaded = load_tokenizer(encoded, FAST_FILE)
+    _check_ids(completed, loaded)
+    return encoded, loaded
 
 
 def _completed(
@@ -68,6 +69,18 @@ def _completed(
         elif id_ is not None:
             known[text] = _special(id_, text)
     return sorted(known.values(), key=lambda token: int(token["id"]))
+
+
+def _check_ids(added: list[dict[str, Any]], loaded: tokenizers.Tokenizer) -> None:
+    """The library gives added tokens that leave a gap other ids than the file says."""
+    for token in added:
+        id_ = loaded.token_to_id(token["content"])
+        if id_ != token["id"]:
+            raise CorruptCheckpointError(
+                f"{FAST_FILE} gives the added token {shown(token['content'])} the id "
+                f"{token['id']}, but its place is {id_}.",
+                hint="Download the file again, or save the model with transformers once.",
+            )
 
 
 def _with_rows(added: list[dict[str, Any]], rows: int | None) -> list[dict[str, Any]]:

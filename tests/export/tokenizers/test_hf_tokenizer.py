@@ -181,6 +181,15 @@ def test_a_malformed_fast_tokenizer_is_corrupt(tmp_path: Path, content: bytes, w
         read_hf_tokenizer(tmp_path)
 
 
+def test_added_tokens_that_leave_a_gap_are_refused(tmp_path: Path) -> None:
+    document = json.loads(FAST)
+    document["added_tokens"].append(
+        document["added_tokens"][0] | {"content": "<far>", "id": len(CHAT_TOKENS) + 5}
+    )
+    with pytest.raises(CorruptCheckpointError, match="<far>"):
+        read_hf_tokenizer(write_json(tmp_path, tokenizer=document))
+
+
 def test_a_decoder_that_cannot_stream_is_named(tmp_path: Path) -> None:
     decoder = {"type": "CTC", "pad_token": "!", "word_delimiter_token": "|", "cleanup": True}
     with pytest.raises(UnsupportedTokenizerError, match="CTC"):
