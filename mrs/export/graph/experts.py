@@ -244,10 +244,13 @@ class _Stack:
     def _rows(self) -> int:
         return sum(part.source.rows for part in self.parts)
 
-    def _rest(self, what: str, chunks: list[NDArray[Any]]) -> ir.Value:
-        values = np.concatenate(chunks)
-        shape = (self.experts, -1, values.shape[-1])
-        return self.builder.weight(f"{self.name}.{what}", values.reshape(shape))
+    def _rest(self, what: str, chunks: Sequence[NDArray[Any]]) -> ir.Value:
+        """Written piece by piece: the scales of hundreds of experts are not to be there twice."""
+        weight_file = self.builder.weight_file
+        stored = weight_file.append(chunks, sum(chunk.nbytes for chunk in chunks))
+        shape = (self.experts, self._rows // self.experts, chunks[0].shape[-1])
+        dtype = ir.DataType.from_numpy(chunks[0].dtype)
+        return self.builder.stored(stored, f"{self.name}.{what}", dtype, shape)
 
     def _zero_points(self, chunks: list[NDArray[np.uint8]], bits: int) -> ir.Value | None:
         if all(np.all(chunk == zero_point_middle(bits)) for chunk in chunks):
