@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from mrs.errors import CorruptCheckpointError
+from mrs.export.architectures.expert_spec import MoeSpec, RouterKind, RouterSpec
 from mrs.export.architectures.huggingface import open_huggingface
+from mrs.export.architectures.spec import YarnScaling
+from mrs.export.checkpoints.checkpoint import MetadataValue
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.matrix_formats import matrix_format
 from mrs.export.graph.weight_file import WeightFile
 from mrs.export.graph.weights import Weights
+from tests.export.architectures.described import attentions, spec_of_config, spec_of_gguf
 from tests.export.test_parity_families import build
 from tests.reference.families import CASES
 
@@ -95,3 +99,72 @@ def test_codes_without_scales_are_corrupt(tmp_path: Path) -> None:
     save_file(tensors, packed / "model.safetensors")
     with pytest.raises(CorruptCheckpointError, match=r"exponents of blk\.1\.ffn_down_exps"):
         open_huggingface(packed)
+
+
+GPT_OSS_20B = {
+    "model_type": "gpt_oss",
+    "attention_bias": True,
+    "experts_per_token": 4,
+    "head_dim": 64,
+    "hidden_act": "silu",
+    "hidden_size": 2880,
+    "initial_context_length": 4096,
+    "intermediate_size": 2880,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "max_position_embeddings": 131072,
+    "num_attention_heads": 64,
+    "num_experts_per_tok": 4,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 8,
+    "num_local_experts": 32,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": {
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "factor": 32.0,
+        "original_max_position_embeddings": 4096,
+        "rope_type": "yarn",
+        "truncate": False,
+    },
+    "rope_theta": 150000,
+    "router_aux_loss_coef": 0.9,
+    "sliding_window": 128,
+    "swiglu_limit": 7.0,
+    "tie_word_embeddings": False,
+}
+
+
+def test_gpt_oss_20b(tmp_path: Path) -> None:
+    spec = spec_of_config(tmp_path, GPT_OSS_20B)
+    first, second = attentions(spec)
+    assert (first.window, second.window) == (128, None)
+    assert first.sinks and first.head_dim == 64 and first.num_kv_heads == 8
+    assert first.rope is not None
+    scaling = first.rope.scaling
+    assert isinstance(scaling, YarnScaling)
+    assert (scaling.factor, scaling.original_context, scaling.truncate) == (32.0, 4096, False)
+    # attention_factor of transformers: 0.1 ln 32 + 1
+    assert scaling.attention_factor == pytest.approx(1.3465735902799727)
+    router = RouterSpec(RouterKind.SOFTMAX, 4, True, jitter=0.01)
+    wanted = MoeSpec(32, 2880, router, alpha=1.702, shift=1.0, clamp=7.0)
+    assert [layer.mlp for layer in spec.layers] == [wanted, wanted]
+
+
+def test_the_scaling_of_a_configuration_that_leaves_it_out(tmp_path: Path) -> None:
+    stated = {key: value for key, value in GPT_OSS_20B.items() if not key.startswith("rope_")}
+    left_out = spec_of_config(tmp_path, stated)
+    assert attentions(left_out) == attentions(spec_of_config(tmp_path, GPT_OSS_20B))
+
+
+def test_gguf_files_have_a_ramp_that_is_not_rounded() -> None:
+    keys: dict[str, MetadataValue] = {
+        "rope.scaling.type": "yarn",
+        "rope.scaling.factor": 32.0,
+        "rope.scaling.original_context_length": 4096,
+        "attention.key_length": 64,
+        "attention.sliding_window": 128,
+    }
+    first, second, *_ = attentions(spec_of_gguf("gpt-oss", keys))
+    assert (first.window, second.window) == (128, None)
+    assert first.rope is not None and isinstance(first.rope.scaling, YarnScaling)
+    assert first.rope.scaling.truncate is False
