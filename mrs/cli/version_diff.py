@@ -15,10 +15,12 @@ from mrs.model_repo.measurements import Measurements
 from mrs.model_repo.version import ModelVersion
 
 _ASSETS = {
-    "tokenizer": "tokenizer.json",
-    "chat template": "chat_template.jinja",
-    "generation defaults": "generation_config.json",
+    "tokenizer.json": "tokenizer",
+    "chat_template.jinja": "chat template",
+    "generation_config.json": "generation defaults",
 }
+# Graph and weights: what differs in them is shown by how tensors are stored.
+_GRAPHS = "cpu/"
 _MEASURED = (ParityRecord, EmbeddingParityRecord)
 _OF_LOGITS = (
     ("mean KL", "nats", "mean_kl", True),
@@ -134,10 +136,10 @@ def _fact_differences(first: ModelLock, second: ModelLock) -> Iterator[Differenc
 
 def _asset_differences(first: ModelLock, second: ModelLock) -> Iterator[Difference]:
     digests = [{file.path: file.sha256 for file in lock.files} for lock in (first, second)]
-    for name, path in _ASSETS.items():
+    for path in sorted(digests[0].keys() | digests[1].keys()):
         values = [digest.get(path) for digest in digests]
-        if values[0] != values[1]:
-            yield Difference(name, *values)
+        if values[0] != values[1] and not path.startswith(_GRAPHS):
+            yield Difference(_ASSETS.get(path, f"file {path}"), *values)
 
 
 def _groups(lock: ModelLock) -> dict[str, Counter[str]]:

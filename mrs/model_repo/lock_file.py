@@ -28,11 +28,11 @@ def artifact_digest(lock: ModelLock) -> str:
     """SHA-256 of the canonical JSON of all that a lock says but the measured parity.
 
     It identifies an artifact: inputs, tensors and files. The same input gives the same digest on
-    any machine and any day.
+    any machine and any day. What has its default is left out, so that fields which come with a
+    later mrs leave the digests of today's versions as they are.
     """
-    return hashlib.sha256(
-        canonical_json(lock.model_dump(mode="json", exclude={"parity"}))
-    ).hexdigest()
+    facts = lock.model_dump(mode="json", exclude={"parity"}, exclude_defaults=True)
+    return hashlib.sha256(canonical_json(facts)).hexdigest()
 
 
 def write_lock(folder: Path, lock: ModelLock) -> None:

@@ -134,10 +134,12 @@ def test_tokenizer_and_template_are_named(lock: ModelLock) -> None:
         file.model_copy(update={"sha256": "1" * 64}) if file.path == "tokenizer.json" else file
         for file in lock.files
     ]
-    files.append(files[0].model_copy(update={"path": "chat_template.jinja"}))
+    templates = ("chat_template.jinja", "additional_chat_templates/tools.jinja")
+    files += [files[0].model_copy(update={"path": path}) for path in templates]
     assert lock_differences(lock, changed(lock, files=tuple(files))) == [
-        Difference("tokenizer", old, "1" * 64),
+        Difference("file additional_chat_templates/tools.jinja", None, files[0].sha256),
         Difference("chat template", None, files[0].sha256),
+        Difference("tokenizer", old, "1" * 64),
     ]
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mrs.errors import CorruptVersionError
-from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
-from mrs.model_repo.lock_file import input_digest, read_lock, write_lock
+from mrs.model_repo.lock import EmbeddingFacts, ModelFacts, ModelLock, ParityRecord
+from mrs.model_repo.lock_file import artifact_digest, input_digest, read_lock, write_lock
 from tests.model_repo.samples import make_inputs, make_lock, write_files
 
 
@@ -142,3 +142,53 @@ def test_a_lock_that_names_no_kind_is_that_of_a_generator(tmp_path: Path) -> Non
     write_files(tmp_path)
     facts = make_lock(tmp_path).model.model_dump(exclude={"kind", "embedding"})
     assert ModelFacts.model_validate(facts).kind == "decoder"
+
+
+# --- what identifies an artifact ------------------------------------------------------------------
+
+PARITY = ParityRecord(
+    text_sha256="a" * 64,
+    tokens=10,
+    mean_kl=0.1,
+    max_kl=1.0,
+    top1=90.0,
+    perplexity=20.0,
+    reference_perplexity=19.0,
+)
+
+
+def test_parity_survives_being_written_and_read(folder: Path) -> None:
+    lock = read_lock(folder).model_copy(update={"parity": PARITY})
+    write_lock(folder, lock)
+    assert read_lock(folder) == lock
+
+
+def test_what_was_measured_does_not_identify_an_artifact(folder: Path) -> None:
+    lock = read_lock(folder)
+    measured = lock.model_copy(update={"parity": PARITY})
+    assert artifact_digest(measured) == artifact_digest(lock)
+
+
+@pytest.mark.parametrize("part", ["input_digest", "inputs", "model", "quantization", "files"])
+def test_all_else_does(folder: Path, part: str) -> None:
+    lock = read_lock(folder)
+    other = {
+        "input_digest": "0" * 64,
+        "inputs": make_inputs("fp32"),
+        "model": lock.model.model_copy(update={"vocab_size": 7}),
+        "quantization": {},
+        "files": lock.files[1:],
+    }[part]
+    changed = lock.model_copy(update={part: other})
+    assert artifact_digest(changed) != artifact_digest(lock)
+
+
+def test_fields_that_came_later_do_not_change_the_digest(folder: Path) -> None:
+    """A lock of an older mrs lacks them; read again, they have their defaults."""
+    lock = read_lock(folder)
+    written = json.loads((folder / "mrs.lock").read_text())
+    for later in ("chat_template", "embedding", "kind"):
+        del written["model"][later]
+    del written["parity"]
+    older = ModelLock.model_validate_json(json.dumps(written), strict=True)
+    assert artifact_digest(older) == artifact_digest(lock)
