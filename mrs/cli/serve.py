@@ -181,6 +181,7 @@ def _run(
         vocab_size=loaded.vocab_size,
         prompts=loaded.prompts,
         engine=loaded.engine,
+        token_bytes=loaded.tokenizer.token_bytes,
     )
     lifecycle = Lifecycle(loaded.engine)
     log_to_stderr(log_level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from mrs.runtime.detokenizer import Detokenizer
-from mrs.runtime.generation import FinishReason, GenerationDelta
+from mrs.runtime.generation import FinishReason, GenerationDelta, TokenLogprobs
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.stop_strings import StopStringMatcher
 
@@ -28,7 +28,7 @@ class Answer:
         self._eos = () if sequence.sampling.ignore_eos else eos_token_ids
         self._stop_tokens = sequence.sampling.stop_token_ids
 
-    def add(self, token: int) -> GenerationDelta:
+    def add(self, token: int, logprobs: TokenLogprobs | None = None) -> GenerationDelta:
         """Take the next token; sets the sequence's finish reason when it is the last."""
         sequence = self._sequence
         sequence.output_ids.append(token)
@@ -36,19 +36,30 @@ class Answer:
             return self._finish(FinishReason.STOP, "", token)
         text, stopped = self._stop.push(self._detokenizer.push(token))
         if stopped:
-            return self._finish(FinishReason.STOP, text, token)
+            return self._finish(FinishReason.STOP, text, token, logprobs)
         if self._is_full():
-            return self._finish(FinishReason.LENGTH, text, token)
-        return GenerationDelta(sequence.index, text, (token,), cached_tokens=sequence.num_cached)
+            return self._finish(FinishReason.LENGTH, text, token, logprobs)
+        return self._delta(text, token, logprobs)
 
-    def _finish(self, reason: FinishReason, text: str, token: int) -> GenerationDelta:
+    def _finish(
+        self, reason: FinishReason, text: str, token: int, logprobs: TokenLogprobs | None = None
+    ) -> GenerationDelta:
         """End the answer, letting out what was held back; after a stop string that is nothing."""
         tail, stopped = self._stop.push(self._detokenizer.flush())
         text += tail + self._stop.flush()
         self._sequence.finish_reason = reason = FinishReason.STOP if stopped else reason
-        sequence = self._sequence
+        return self._delta(text, token, logprobs, reason)
+
+    def _delta(
+        self,
+        text: str,
+        token: int,
+        logprobs: TokenLogprobs | None,
+        reason: FinishReason | None = None,
+    ) -> GenerationDelta:
+        cached = self._sequence.num_cached
         return GenerationDelta(
-            sequence.index, text, (token,), reason, cached_tokens=sequence.num_cached
+            self._sequence.index, text, (token,), reason, cached_tokens=cached, logprobs=logprobs
         )
 
     def _is_full(self) -> bool:

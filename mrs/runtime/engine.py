@@ -25,6 +25,7 @@ from mrs.runtime.generation import (
 )
 from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.sampling import Sampler
+from mrs.runtime.sampling.logprobs import RawLogprobs
 from mrs.runtime.scheduler import Row, Scheduler, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.ticket import Choice, Published, Ticket
@@ -265,7 +266,10 @@ class Engine:
         """Draw a sequence's next token; whatever goes wrong here is its own."""
         choice = self._choices[sequence]
         try:
-            delta = choice.answer.add(choice.sampler.sample(logits))
+            asked = sequence.sampling.logprobs
+            raw = None if asked is None else RawLogprobs(logits, asked)
+            token = choice.sampler.sample(logits)
+            delta = choice.answer.add(token, None if raw is None else raw.of(token))
         except Exception as error:
             _log.exception("Drawing a token failed.")
             return self._end(sequence, FinishReason.ERROR, error)

@@ -53,6 +53,7 @@ class SamplingParams:
         xtc_threshold: share from which a token is likely in that sense.
         mirostat_tau: surprise in bits to hold by Mirostat 2, instead of all filters; None for off.
         mirostat_eta: its learning rate.
+        logprobs: how many likely tokens to tell beside each drawn one; None tells nothing.
     """
 
     temperature: float = 1.0
@@ -77,6 +78,7 @@ class SamplingParams:
     xtc_threshold: float = 0.1
     mirostat_tau: float | None = None
     mirostat_eta: float = 0.1
+    logprobs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,21 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True)
+class TokenLogprobs:
+    """How likely the model found a token, as natural logarithms.
+
+    Attributes:
+        token: the one that was drawn.
+        logprob: of it.
+        top: the likeliest tokens and theirs, in descending order.
+    """
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class GenerationDelta:
     """What one engine step added to one choice.
 
@@ -115,6 +132,7 @@ class GenerationDelta:
         token_ids: the tokens drawn in this step (at most one today), EOS included.
         finish_reason: None until the choice's last delta.
         cached_tokens: prompt tokens that were not computed again.
+        logprobs: of the token, where they were asked for; not of an end-of-sequence token.
         error: what went wrong, with `FinishReason.ERROR` only.
     """
 
@@ -124,6 +142,7 @@ class GenerationDelta:
     finish_reason: FinishReason | None = None
     error: Exception | None = None
     cached_tokens: int = 0
+    logprobs: TokenLogprobs | None = None
 
 
 @dataclass(frozen=True)

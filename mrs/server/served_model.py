@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -40,6 +40,7 @@ class ServedModel:
         vocab_size: width of the logits.
         prompts: its chat template and tokenizer.
         engine: what generates.
+        token_bytes: bytes of a token, those of special ones included.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ServedModel:
     vocab_size: int
     prompts: ChatEncoder
     engine: GenerationEngine
+    token_bytes: Callable[[int], bytes]
 
     def require(self, name: str) -> None:
         """Check that a request for the model ``name`` means this model.

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ class Loader:
             raise self.error
         parts: dict[str, Any] = {
             "prompts": FakeEncoder(),
-            "tokenizer": None,
+            "tokenizer": SimpleNamespace(token_bytes=lambda token: b""),
             "engine": FakeEngine(),
         }
         return LoadedModel(

@@ -223,3 +223,17 @@ def test_penalties_and_biases_reach_the_model(client: OpenAI) -> None:
     assert not banned.message.content.startswith("The")
     words = penalized.message.content.split()
     assert len(set(words)) > 0.8 * len(words)
+
+
+def test_logprobs_are_those_of_the_model(client: OpenAI) -> None:
+    whole = ask(client, temperature=0, max_tokens=6, logprobs=True, top_logprobs=3).choices[0]
+    entries = whole.logprobs.content
+    assert len(entries) == 6
+    assert b"".join(bytes(entry.bytes) for entry in entries).decode() == whole.message.content
+    for entry in entries:
+        # Greedy: what was drawn is the likeliest.
+        assert entry.top_logprobs[0].token == entry.token
+        assert entry.logprob == entry.top_logprobs[0].logprob <= 0
+        assert [other.logprob for other in entry.top_logprobs] == sorted(
+            (other.logprob for other in entry.top_logprobs), reverse=True
+        )

@@ -19,6 +19,8 @@ from mrs.runtime.generation import (
 from mrs.server.served_model import ServedModel
 
 TIMEOUT = 10.0
+PIECES = {7: b"x", 8: b"\xe2\x82", 9: b"\xac"}
+"""Bytes of some tokens."""
 Deltas = tuple[GenerationDelta, ...]
 
 
@@ -173,4 +175,5 @@ def served(engine: FakeEngine, encoder: FakeEncoder | None = None) -> ServedMode
         vocab_size=1000,
         prompts=encoder or FakeEncoder(),
         engine=engine,
+        token_bytes=lambda token: PIECES.get(token, b""),
     )

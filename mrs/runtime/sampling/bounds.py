@@ -21,6 +21,7 @@ _BOUNDS: dict[str, tuple[float, float, str]] = {
     "mirostat_tau": (0, math.inf, "a number from 0 up"),
     "mirostat_eta": (0, 1, "between 0 and 1"),
     "min_tokens": (0, math.inf, "at least 0"),
+    "logprobs": (0, 100, "between 0 and 100"),
     "max_tokens": (1, math.inf, "at least 1"),
     "penalty_window": (0, math.inf, "at least 0"),
 }

@@ -10,6 +10,7 @@ import orjson
 
 from mrs.runtime.generation import GenerationDelta, GenerationRequest
 from mrs.server.generation import Answer, Tally
+from mrs.server.openai.logprobs import TokenBytes, choice_logprobs, token_logprobs
 from mrs.server.openai.schemas import ChatCompletionRequest
 from mrs.server.openai.usage import usage
 from mrs.server.served_model import ServedModel
@@ -32,10 +33,10 @@ def chat_answer(
     if request.service_tier is not None:
         header["service_tier"] = "default"
     if not request.stream:
-        return WholeChatAnswer(header, generation)
+        return WholeChatAnswer(header, generation, model.token_bytes)
     options = request.stream_options
     include_usage = bool(options and options.include_usage)
-    return StreamedChatAnswer(header, generation, include_usage=include_usage)
+    return StreamedChatAnswer(header, generation, model.token_bytes, include_usage=include_usage)
 
 
 class WholeChatAnswer:
@@ -43,9 +44,16 @@ class WholeChatAnswer:
 
     streamed = False
 
-    def __init__(self, header: dict[str, Any], generation: GenerationRequest) -> None:
+    def __init__(
+        self, header: dict[str, Any], generation: GenerationRequest, token_bytes: TokenBytes
+    ) -> None:
         self.generation = generation
         self._header = header
+        self._token_bytes = token_bytes
+        wanted = generation.sampling.logprobs is not None
+        self._logprobs: list[list[dict[str, Any]] | None] = [
+            [] if wanted else None for _ in range(generation.n)
+        ]
         self._texts: list[list[str]] = [[] for _ in range(generation.n)]
         self._finish_reasons: list[str | None] = [None] * generation.n
 
@@ -53,6 +61,9 @@ class WholeChatAnswer:
         """Keep the text of the deltas."""
         for delta in deltas:
             self._texts[delta.index].append(delta.text)
+            logprobs = self._logprobs[delta.index]
+            if logprobs is not None and delta.logprobs is not None:
+                logprobs.append(token_logprobs(delta.logprobs, self._token_bytes))
             if delta.finish_reason is not None:
                 self._finish_reasons[delta.index] = delta.finish_reason.value
         return b""
@@ -64,10 +75,11 @@ class WholeChatAnswer:
 
     def _choice(self, index: int) -> dict[str, Any]:
         content = "".join(self._texts[index])
+        logprobs = self._logprobs[index]
         return {
             "index": index,
             "message": {"role": "assistant", "content": content, "refusal": None},
-            "logprobs": None,
+            "logprobs": None if logprobs is None else choice_logprobs(logprobs),
             "finish_reason": self._finish_reasons[index],
         }
 
@@ -82,10 +94,16 @@ class StreamedChatAnswer:
     streamed = True
 
     def __init__(
-        self, header: dict[str, Any], generation: GenerationRequest, *, include_usage: bool
+        self,
+        header: dict[str, Any],
+        generation: GenerationRequest,
+        token_bytes: TokenBytes,
+        *,
+        include_usage: bool,
     ) -> None:
         self.generation = generation
         self._header = header
+        self._token_bytes = token_bytes
         self._include_usage = include_usage
         self._frames = [self._frame(index) for index in range(generation.n)]
         self._opened = [False] * generation.n
@@ -99,7 +117,12 @@ class StreamedChatAnswer:
             if not self._opened[index]:
                 self._opened[index] = True
                 events.append(self._chunk(index, {"role": "assistant", "content": ""}, None))
-            if delta.text:
+            if delta.logprobs is not None:
+                # With them, tokens are sent as they are drawn, also where their text is held back.
+                entry = token_logprobs(delta.logprobs, self._token_bytes)
+                content = {"content": delta.text}
+                events.append(self._chunk(index, content, None, choice_logprobs([entry])))
+            elif delta.text:
                 events += (before, orjson.dumps(delta.text), after)
             if delta.finish_reason is not None:
                 events.append(self._chunk(index, {}, delta.finish_reason.value))
@@ -112,11 +135,17 @@ class StreamedChatAnswer:
         last = {**self._header, "choices": [], "usage": usage(tally)}
         return event(orjson.dumps(last)) + DONE
 
-    def _chunk(self, index: int, delta: dict[str, str], finish_reason: str | None) -> bytes:
+    def _chunk(
+        self,
+        index: int,
+        delta: dict[str, str],
+        finish_reason: str | None,
+        logprobs: dict[str, Any] | None = None,
+    ) -> bytes:
         choice = {
             "index": index,
             "delta": delta,
-            "logprobs": None,
+            "logprobs": logprobs,
             "finish_reason": finish_reason,
         }
         chunk = {**self._header, "choices": [choice]}

@@ -46,6 +46,12 @@ def generation_request(request: ChatCompletionRequest, model: ServedModel) -> Ge
 
 
 def _check_limits(request: ChatCompletionRequest) -> None:
+    if request.top_logprobs and not request.logprobs:
+        raise InvalidValueError(
+            "'top_logprobs' needs 'logprobs': true.",
+            hint="Send both, or neither.",
+            param="top_logprobs",
+        )
     new, old = request.max_completion_tokens, request.max_tokens
     if new is not None and old is not None and new != old:
         raise InvalidValueError(

@@ -30,6 +30,7 @@ def sampling_params(request: ChatCompletionRequest, vocab_size: int) -> Sampling
         ignore_eos=bool(request.ignore_eos),
         stop_token_ids=tuple(request.stop_token_ids or ()),
         logit_bias=tuple((request.logit_bias or {}).items()),
+        logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         top_n_sigma=request.top_n_sigma or None,
         dry=_dry(request),
         **numbers,

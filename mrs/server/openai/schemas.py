@@ -135,8 +135,8 @@ class ChatCompletionRequest(RequestModel):
     """A conversation to continue.
 
     Null means absent, for every field. Fields that this server does not know are ignored; fields
-    that it knows and cannot honour (``tools``, ``response_format`` other than text, ``logprobs``
-    and others) are refused with status 400 if they ask for something.
+    that it knows and cannot honour (``tools``, ``response_format`` other than text, and others) are
+    refused with status 400 if they ask for something.
     """
 
     model: str | None = Field(None, description="The served model, or `default`.")
@@ -196,6 +196,13 @@ class ChatCompletionRequest(RequestModel):
     stop: Stop | None = Field(None, description="Strings that end the answer, not part of it.")
     n: int | None = Field(None, ge=1, le=MAX_CHOICES, description="Number of answers; 1 if absent.")
     ignore_eos: bool | None = Field(None, description="Go on after an end-of-sequence token.")
+    logprobs: bool | None = Field(None, description="Tell how likely each token was.")
+    top_logprobs: int | None = Field(
+        None,
+        ge=0,
+        le=20,
+        description="So many of the likeliest tokens at each place; needs logprobs.",
+    )
     cache_salt: str | None = Field(
         None,
         max_length=1024,
@@ -237,12 +244,33 @@ class AssistantMessage(BaseModel):
     refusal: None
 
 
+class TopLogprob(BaseModel):
+    """A token that could have been drawn."""
+
+    token: str
+    logprob: float
+    bytes: list[int] | None
+
+
+class TokenLogprob(TopLogprob):
+    """The token that was drawn."""
+
+    top_logprobs: list[TopLogprob]
+
+
+class ChoiceLogprobs(BaseModel):
+    """How likely each token of an answer was, by the model's own distribution."""
+
+    content: list[TokenLogprob] | None
+    refusal: None
+
+
 class Choice(BaseModel):
     """One of ``n`` answers."""
 
     index: int
     message: AssistantMessage
-    logprobs: None
+    logprobs: ChoiceLogprobs | None
     finish_reason: Literal["stop", "length"]
 
 
@@ -271,7 +299,7 @@ class ChunkChoice(BaseModel):
 
     index: int
     delta: Delta
-    logprobs: None
+    logprobs: ChoiceLogprobs | None
     finish_reason: Literal["stop", "length"] | None
 
 

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrs.runtime.generation import FinishReason, GenerationDelta, GenerationRequest
+from mrs.runtime.generation import (
+    FinishReason,
+    GenerationDelta,
+    GenerationRequest,
+    TokenLogprobs,
+)
 from mrs.server.generation import Tally
 from mrs.server.openai.chat_answer import chat_answer
+from mrs.server.openai.sampling import sampling_params
 from mrs.server.openai.schemas import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
 from tests.server.fake_engine import Deltas, FakeEngine, end, served, token
 from tests.server.live_server import events
@@ -22,7 +28,8 @@ def answer(deltas: Sequence[Deltas], n: int = 1, **fields: Any) -> bytes:
     """What a client gets for the deltas."""
     body = {"messages": [{"role": "user", "content": "hi"}], "n": n, **fields}
     request = ChatCompletionRequest.model_validate_json(json.dumps(body))
-    written = chat_answer(request, GenerationRequest((1, 2, 3), n=n), MODEL)
+    sampling = sampling_params(request, MODEL.vocab_size)
+    written = chat_answer(request, GenerationRequest((1, 2, 3), sampling, n), MODEL)
     tally = Tally(3, n)
     sent = b""
     for step in deltas:
@@ -194,3 +201,60 @@ def test_an_event_is_one_line(text: str) -> None:
 
 def test_ids_are_unique() -> None:
     assert len({json.loads(answer(HELLO))["id"] for _ in range(50)}) == 50
+
+
+def drawn(text: str, token: int, logprob: float, other: tuple[int, float]) -> GenerationDelta:
+    logprobs = TokenLogprobs(token, logprob, ((token, logprob), other))
+    return GenerationDelta(0, text, (token,), logprobs=logprobs)
+
+
+class TestLogprobs:
+    # A character in two tokens, then the end.
+    EURO = (
+        (drawn("", 8, -0.5, (7, -1.5)),),
+        (drawn("€", 9, -0.25, (0, float("-inf"))),),
+        (end(),),
+    )  # fmt: skip
+    ENTRIES = (
+        {
+            "token": "\ufffd",
+            "logprob": -0.5,
+            "bytes": [0xE2, 0x82],
+            "top_logprobs": [
+                {"token": "\ufffd", "logprob": -0.5, "bytes": [0xE2, 0x82]},
+                {"token": "x", "logprob": -1.5, "bytes": [0x78]},
+            ],
+        },
+        {
+            "token": "\ufffd",
+            "logprob": -0.25,
+            "bytes": [0xAC],
+            "top_logprobs": [
+                {"token": "\ufffd", "logprob": -0.25, "bytes": [0xAC]},
+                {"token": "", "logprob": -9999.0, "bytes": []},
+            ],
+        },
+    )
+    ASKED: dict[str, Any] = {"logprobs": True, "top_logprobs": 2}  # noqa: RUF012
+
+    def test_a_whole_answer_has_one_entry_for_each_token(self) -> None:
+        [choice] = json.loads(answer(self.EURO, **self.ASKED))["choices"]
+        assert choice["logprobs"] == {"content": list(self.ENTRIES), "refusal": None}
+
+    def test_a_stream_sends_each_with_its_token(self) -> None:
+        found = [chunk["choices"][0] for chunk in chunks(self.EURO, **self.ASKED)]
+        told = [
+            (choice["delta"].get("content"), choice["logprobs"]["content"])
+            for choice in found
+            if choice["logprobs"] is not None
+        ]
+        assert told == [("", [self.ENTRIES[0]]), ("€", [self.ENTRIES[1]])]
+
+    def test_the_documented_shape_holds(self) -> None:
+        ChatCompletion.model_validate_json(answer(self.EURO, **self.ASKED))
+        for chunk in chunks(self.EURO, **self.ASKED):
+            ChatCompletionChunk.model_validate(chunk)
+
+    def test_without_being_asked_for_there_are_none(self) -> None:
+        [choice] = json.loads(answer(self.EURO))["choices"]
+        assert choice["logprobs"] is None

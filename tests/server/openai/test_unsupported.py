@@ -11,7 +11,6 @@ ASKS = {
     "audio": {"voice": "alloy", "format": "mp3"},
     "function_call": {"name": "f"},
     "functions": [{"name": "f"}],
-    "logprobs": True,
     "modalities": ["text", "audio"],
     "moderation": {"model": "m"},
     "prediction": {"type": "content", "content": "x"},
@@ -20,7 +19,6 @@ ASKS = {
     "store": True,
     "tool_choice": "required",
     "tools": [{"type": "function"}],
-    "top_logprobs": 2,
     "verbosity": "low",
     "web_search_options": {},
     "adapter": "a",
@@ -38,8 +36,6 @@ ASKS = {
 ASKS_FOR_NOTHING = [
     ("functions", []),
     ("function_call", "none"),
-    ("logprobs", False),
-    ("top_logprobs", 0),
     ("modalities", ["text"]),
     ("response_format", {"type": "text"}),
     ("store", False),
@@ -78,11 +74,9 @@ def test_null_asks_for_nothing(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("logprobs", 0),
         ("response_format", {"type": "text", "schema": {}}),
         ("response_format", {"type": "hiccup"}),
         ("response_format", "text"),
-        ("top_logprobs", -1),
     ],
 )
 def test_values_of_another_kind_are_refused(name: str, value: Any) -> None:
