@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,15 @@ def test_figures_of_two_texts_are_not_to_be_compared(mrs: Mrs, repository: Model
         }
         path.write_text(json.dumps(lock))
     assert "measured on different texts" in mrs("compare", "tiny:1", "tiny:2").err
+
+
+def test_nothing_of_the_export_extra_is_needed(
+    mrs: Mrs, repository: ModelRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(repository)
+    for module in ("onnx", "onnx_ir", "gguf", "safetensors"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert mrs("compare", "tiny", "tiny").code == 0
 
 
 def test_what_cannot_run_is_an_error_of_the_runtime(mrs: Mrs, repository: ModelRepository) -> None:
