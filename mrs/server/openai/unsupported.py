@@ -22,7 +22,6 @@ def _one_of(*values: Any) -> AsksForNothing:
 _EMPTY = _one_of([], {}, "")
 _NOTHING = _one_of()
 _OFF = _one_of(False)
-_ZERO = _one_of(0, 0.0)
 _NO_TOOL = _one_of("none", "auto")
 
 # OpenAI's, then those that mistral.rs adds to OpenAI's.
