@@ -95,12 +95,14 @@ class MatrixFormats:
 
     def choose(self, source: RowSource, weights: int, *, gathered: bool = False) -> StoredPart:
         """How one tensor is stored that is part of a product of so many weights."""
-        vocabulary = gathered or source.name == _HEAD
-        careful = vocabulary and not self.requested.names(source.name)
-        return self._chosen(source, Use(gathered, careful, weights))
+        return self._chosen(source, Use(gathered, gathered or source.name == _HEAD, weights))
 
     def _chosen(self, source: RowSource, use: Use) -> StoredPart:
-        use = replace(use, importance=self.importance.get(source.name))
+        use = replace(
+            use,
+            named=self.requested.names(source.name),
+            importance=self.importance.get(source.name),
+        )
         return CHOICES[self.requested.of(source.name)](source, use)
 
 
