@@ -34,6 +34,7 @@ def version_summary(version: ModelVersion) -> dict[str, Any]:
         "architecture": lock.model.architecture,
         "quantization": lock.inputs.options.get("quant"),
         "context_length": lock.model.context_length,
+        "chat_template": lock.model.chat_template,
         "source": {
             "kind": lock.inputs.source.kind,
             "identifier": lock.inputs.source.identifier,
@@ -134,6 +135,7 @@ def _model_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     yield "begin token", f"{begin}{' (added to prompts)' if model.add_bos else ''}"
     if model.embedding is None:
         yield "end tokens", ends
+        yield "chat template", model.chat_template or "none"
     yield "size", format_size(version.size)
     yield "path", str(version.path)
     yield "input digest", version.lock.input_digest

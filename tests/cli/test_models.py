@@ -54,6 +54,7 @@ def test_the_list_as_json_names_what_a_program_needs(mrs: Mrs, repository: Model
         "architecture": "llama",
         "quantization": "q8",
         "context_length": 2048,
+        "chat_template": None,
         "source": {"kind": "file", "identifier": "tiny.gguf"},
         "input_digest": version.lock.input_digest,
     }
