@@ -114,7 +114,7 @@ class _Translation:
         for key, canonical in self._form.config.items():
             if config.has(key):
                 found[canonical] = _plain(config, key)
-        for key in self._form.stated:
+        for key in ("tie_word_embeddings", *self._form.stated):
             if (flag := config.optional_flag(key)) is not None:
                 found[f"stated.{key}"] = flag
         if (scalar := config.optional_number("query_pre_attn_scalar")) is not None:
@@ -123,10 +123,22 @@ class _Translation:
             found["attention.scale"] = scalar**-0.5
         if config.optional_flag("use_bidirectional_attention"):
             found["attention.causal"] = False
+        elif config.optional_flag("is_causal") is False:
+            self._refuse_windows()
+            found["attention.causal"] = False
         self._activation()
         self._windows()
         self._rope()
         return found
+
+    def _refuse_windows(self) -> None:
+        """transformers' windows reach as far to both sides here, and half as far in Gemma."""
+        slides = self._config.flag("use_sliding_window", True)
+        if slides and self._config.optional_size("sliding_window") is not None:
+            raise UnsupportedArchitectureError(
+                "A sliding window with is_causal: false is not supported.",
+                hint="Export a model of a supported family.",
+            )
 
     def _activation(self) -> None:
         for key in _ACTIVATION_KEYS:

@@ -78,7 +78,7 @@ class _Description:
             context_length=metadata.size("context_length"),
             norm=self._norm(),
             layers=tuple(self._layer(index) for index in range(self._num_layers)),
-            tied_embeddings="output.weight" not in self._checkpoint.tensors,
+            tied_embeddings=self._tied(),
             learned_positions=self._learned_positions(),
             embedding_scale=metadata.optional_number("embedding_scale") or root,
             residual_scale=metadata.optional_number("residual_scale") or 1.0,
@@ -123,6 +123,12 @@ class _Description:
             epsilon=epsilon or metadata.number("attention.layer_norm_rms_epsilon"),
             offset=self._form.norm_offset if self._form is not None else 0.0,
         )
+
+    def _tied(self) -> bool:
+        """A head that a config says is there must be, not the embedding in its place."""
+        stored = "output.weight" in self._checkpoint.tensors
+        tied = self._metadata.optional_flag("stated.tie_word_embeddings")
+        return not stored if tied is None else tied
 
     # --- layers -----------------------------------------------------------------------------------
 

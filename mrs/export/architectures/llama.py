@@ -12,5 +12,11 @@ LLAMA = Family(
     gguf_layout=RopeLayout.PAIRS,
     router=RouterKind.SOFTMAX,
     normalizes_experts=True,
-    huggingface=HuggingFaceForm(model_types=("llama",)),
+    huggingface=HuggingFaceForm(
+        model_types=("llama",),
+        stated={
+            "attention_bias": ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias"),
+            "mlp_bias": ("ffn_gate.bias", "ffn_up.bias", "ffn_down.bias"),
+        },
+    ),
 )

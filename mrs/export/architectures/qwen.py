@@ -7,6 +7,7 @@ from mrs.export.architectures.family import Family, HuggingFaceForm
 QWEN2 = Family(
     name="qwen2",
     title="Qwen 2 and 2.5",
+    biased=("attn_[qkv]",),
     huggingface=HuggingFaceForm(model_types=("qwen2",)),
 )
 
