@@ -64,6 +64,27 @@ CASES = (
     TinyEmbedding("xlm-roberta-mean", "xlm-roberta", _ROBERTA, gguf="bert"),
     TinyEmbedding("roberta-cls", "roberta", _ROBERTA, pooling="cls_token", gguf="bert"),
     TinyEmbedding(
+        "distilbert-mean",
+        "distilbert",
+        {
+            "vocab_size": VOCABULARY,
+            "max_position_embeddings": 48,
+            "dim": 64,
+            "n_layers": 2,
+            "n_heads": 4,
+            "hidden_dim": 96,
+            "pad_token_id": 0,
+        },
+        gguf="bert",
+    ),
+    # Long enough for every class of distance.
+    TinyEmbedding(
+        "mpnet-mean",
+        "mpnet",
+        {**_ROBERTA, "max_position_embeddings": 302},
+        lengths=(1, 5, 40, 300),
+    ),
+    TinyEmbedding(
         "xlm-roberta-long",
         "xlm-roberta",
         {**_ROBERTA, "max_position_embeddings": 1100},
@@ -72,6 +93,7 @@ CASES = (
     ),
     TinyEmbedding("qwen3-last", "qwen3", _DECODER, pooling="lasttoken", gguf="qwen3"),
     TinyEmbedding("qwen3-mean", "qwen3", _DECODER, gguf="qwen3"),
+    TinyEmbedding("qwen2-both-ways", "qwen2", {**_DECODER, "head_dim": 16, "is_causal": False}),
     TinyEmbedding(
         "embeddinggemma",
         "gemma3_text",

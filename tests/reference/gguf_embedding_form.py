@@ -33,7 +33,7 @@ def write_gguf_embedding(model: TinyEmbedding, folder: Path) -> Path:
     metadata[f"{model.gguf}.pooling_type"] = _POOLINGS[model.pooling]
     if model.gguf == "bert":
         metadata["bert.attention.causal"] = False
-        metadata["tokenizer.ggml.token_type_count"] = model.config["type_vocab_size"]
+        metadata["tokenizer.ggml.token_type_count"] = model.config.get("type_vocab_size", 1)
     tensors = {name: _as_stored(checkpoint, name) for name in checkpoint.tensors}
     padding = checkpoint.metadata.get("roberta.padding_token_id")
     if isinstance(padding, int):

@@ -83,7 +83,8 @@ class TinyEmbedding:
 
     def _pooling_config(self) -> dict[str, Any]:
         modes = {f"pooling_mode_{mode}": mode == self.pooling for mode in _MODES}
-        return {"word_embedding_dimension": self.config["hidden_size"], **modes}
+        width = self.config.get("hidden_size", self.config.get("dim"))
+        return {"word_embedding_dimension": width, **modes}
 
     def _write_dense(self, folder: Path, dense: TinyDense) -> None:
         from safetensors.numpy import save_file

@@ -16,6 +16,8 @@ from mrs.export.architectures.spec import (
 from mrs.export.checkpoints.checkpoint import Checkpoint
 
 _POSITIONS = "position_embd.weight"
+# A quarter of them is for single distances, of which 128 are told apart.
+_MOST_BUCKETS = 256
 
 
 def describe_encoder(family: EncoderFamily, checkpoint: Checkpoint) -> EncoderSpec:
@@ -52,10 +54,32 @@ def describe_encoder(family: EncoderFamily, checkpoint: Checkpoint) -> EncoderSp
         norm=NormSpec(NormKind.LAYER, metadata.number("attention.layer_norm_epsilon")),
         mlp=MlpSpec(
             width=metadata.size("feed_forward_length"),
-            activation=Activation(metadata.text("hidden_activation", family.activation.value)),
+            activation=_activation(family, metadata),
             gated=False,
         ),
+        distance_buckets=_distance_buckets(family, metadata),
     )
+
+
+def _activation(family: EncoderFamily, metadata: ArchitectureMetadata) -> Activation:
+    name = metadata.text("hidden_activation", family.activation.value)
+    if name not in {member.value for member in Activation}:
+        raise UnsupportedArchitectureError(
+            f"The activation {name!r:.80} of this {family.name} model is not supported.",
+            hint="Export a model with gelu or relu.",
+        )
+    return Activation(name)
+
+
+def _distance_buckets(family: EncoderFamily, metadata: ArchitectureMetadata) -> int:
+    buckets = metadata.optional_size("distance_buckets") or 0
+    if buckets and not 4 <= buckets <= _MOST_BUCKETS:
+        raise UnsupportedArchitectureError(
+            f"This {family.name} model has {buckets} classes of distance; 4 to {_MOST_BUCKETS} are "
+            "supported.",
+            hint="Export a model of a supported family.",
+        )
+    return buckets
 
 
 def _refuse_variants(family: EncoderFamily, metadata: ArchitectureMetadata) -> None:

@@ -75,6 +75,8 @@ class EncoderSpec:
         num_heads: heads of each attention; divides ``hidden_size``.
         norm: every norm of the model.
         mlp: of every block.
+        distance_buckets: by how many classes of distance between two tokens their score is
+            corrected, for each head, in all layers alike; 0 for none (MPNet has 32).
     """
 
     architecture: str
@@ -86,6 +88,7 @@ class EncoderSpec:
     num_heads: int
     norm: NormSpec
     mlp: MlpSpec
+    distance_buckets: int = 0
 
     @property
     def head_dim(self) -> int:

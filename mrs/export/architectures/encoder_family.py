@@ -44,9 +44,34 @@ BERT_TENSORS: Mapping[str, str] = {
 }
 """Stems of transformers' names without ``encoder.layer.N.``."""
 
+DISTILBERT_TENSORS: Mapping[str, str] = {
+    "embeddings.word_embeddings": "token_embd",
+    "embeddings.position_embeddings": "position_embd",
+    "embeddings.LayerNorm": "token_embd_norm",
+    "attention.q_lin": "attn_q",
+    "attention.k_lin": "attn_k",
+    "attention.v_lin": "attn_v",
+    "attention.out_lin": "attn_output",
+    "sa_layer_norm": "attn_output_norm",
+    "ffn.lin1": "ffn_up",
+    "ffn.lin2": "ffn_down",
+    "output_layer_norm": "layer_output_norm",
+}
+
+MPNET_TENSORS: Mapping[str, str] = {
+    **BERT_TENSORS,
+    "attention.attn.q": "attn_q",
+    "attention.attn.k": "attn_k",
+    "attention.attn.v": "attn_v",
+    "attention.attn.o": "attn_output",
+    "attention.LayerNorm": "attn_output_norm",
+    "encoder.relative_attention_bias": "attn_rel_b",
+}
+
 # The pooler was trained to tell whether two sentences follow each other; embeddings do without.
 BERT_IGNORED = (
     *("*embeddings.position_ids", "*embeddings.token_type_ids"),
     *("*pooler.dense.*", "cls.predictions.*", "cls.seq_relationship.*", "lm_head.*"),
+    "vocab_*",
 )
 """Buffers and the heads of pre-training."""

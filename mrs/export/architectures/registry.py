@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mrs.errors import UnsupportedArchitectureError
 from mrs.export.architectures.arcee import ARCEE
-from mrs.export.architectures.bert import BERT, ROBERTA
+from mrs.export.architectures.bert import BERT, DISTILBERT, MPNET, ROBERTA
 from mrs.export.architectures.cohere import COHERE2, COMMAND_R
 from mrs.export.architectures.deepseek import DEEPSEEK2, DEEPSEEK3
 from mrs.export.architectures.describe import describe_decoder
@@ -84,7 +84,7 @@ MODEL_TYPES: Mapping[str, Family] = {
     for model_type in family.huggingface.model_types
 }
 
-ENCODERS: tuple[EncoderFamily, ...] = (BERT, ROBERTA)
+ENCODERS: tuple[EncoderFamily, ...] = (BERT, ROBERTA, DISTILBERT, MPNET)
 
 ENCODER_ARCHITECTURES: Mapping[str, EncoderFamily] = {family.name: family for family in ENCODERS}
 

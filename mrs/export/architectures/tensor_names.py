@@ -43,8 +43,10 @@ _OUTSIDE: Mapping[str, str] = {
 }
 # Buffers that old versions of transformers saved among the weights.
 _IGNORED = ("*.rotary_emb.inv_freq",)
-_PREFIXES = re.compile(r"^(?:model\.|transformer\.|gpt_neox\.|language_model\.|bert\.|roberta\.)+")
-_IN_BLOCK = re.compile(r"(?:layers|h|encoder\.layer)\.(\d+)\.(.+)", re.DOTALL)
+_PREFIXES = re.compile(
+    r"^(?:(?:model|transformer|gpt_neox|language_model|bert|roberta|distilbert|mpnet)\.)+"
+)
+_IN_BLOCK = re.compile(r"(?:layers|h|(?:encoder\.)?layer)\.(\d+)\.(.+)", re.DOTALL)
 _SUFFIX = re.compile(r"^(.*)\.(weight|bias)$", re.DOTALL)
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 

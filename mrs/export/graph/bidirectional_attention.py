@@ -23,7 +23,7 @@ def is_token(builder: GraphBuilder, input_ids: ir.Value, lengths: ir.Value) -> i
     def make() -> ir.Value:
         wide = builder.op("Cast", [lengths], "lengths.int64", {"to": ir.DataType.INT64})
         column = builder.op("Unsqueeze", [wide, builder.constant("axis_1", int64s(1))], "ends")
-        return builder.op("Less", [_places(builder, input_ids), column], "is_token")
+        return builder.op("Less", [places(builder, input_ids), column], "is_token")
 
     return builder.shared("is_token", make)
 
@@ -129,7 +129,7 @@ def attend(
     return builder.op("Attention", [*qkv, mask], name, attributes)
 
 
-def _places(builder: GraphBuilder, input_ids: ir.Value) -> ir.Value:
+def places(builder: GraphBuilder, input_ids: ir.Value) -> ir.Value:
     """0, 1, 2, ... int64 ``[sequence]``."""
 
     def make() -> ir.Value:
@@ -144,11 +144,10 @@ def _places(builder: GraphBuilder, input_ids: ir.Value) -> ir.Value:
 
 def _distance(builder: GraphBuilder, input_ids: ir.Value) -> ir.Value:
     """How far apart two places are, int64 ``[sequence, sequence]``."""
-    places = _places(builder, input_ids)
-    column = builder.op(
-        "Unsqueeze", [places, builder.constant("axis_1", int64s(1))], "places.column"
-    )
-    return builder.op("Abs", [builder.op("Sub", [places, column], "offsets")], "distance")
+    place = places(builder, input_ids)
+    axis = builder.constant("axis_1", int64s(1))
+    column = builder.op("Unsqueeze", [place, axis], "places.column")
+    return builder.op("Abs", [builder.op("Sub", [place, column], "offsets")], "distance")
 
 
 def _split(

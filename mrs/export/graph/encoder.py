@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from mrs.export.architectures.embedding_spec import EncoderSpec
 from mrs.export.graph.bidirectional_attention import attend, attention_mask
-from mrs.export.graph.builder import GraphBuilder, int64s
+from mrs.export.graph.builder import int64s
+from mrs.export.graph.distance_mask import distance_mask
 from mrs.export.graph.long_attention import attend_long
 from mrs.export.graph.mlp import mlp
 from mrs.export.graph.weights import Weights
@@ -97,19 +98,22 @@ def _attention(
     query, key, value = (ir.Value(name=f"{block}.{part}") for part in ("query", "key", "value"))
     thirds = {"axis": -1, "num_outputs": 3}
     builder.op("Split", [packed], f"{block}.qkv_split", thirds, outputs=[query, key, value])
-    attended = _attend(builder, spec, (query, key, value), rows, f"{block}.attended")
+    attended = _attend(weights, spec, (query, key, value), rows, f"{block}.attended")
     output = weights.rows(f"{block}.attn_output", (size, size))
     return weights.linear(f"{block}.attn_output", attended, [output])
 
 
 def _attend(
-    builder: GraphBuilder,
+    weights: Weights,
     spec: EncoderSpec,
     qkv: tuple[ir.Value, ir.Value, ir.Value],
     rows: Rows,
     name: str,
 ) -> ir.Value:
-    heads, head_dim = spec.num_heads, spec.head_dim
+    builder, heads, head_dim = weights.builder, spec.num_heads, spec.head_dim
+    if spec.distance_buckets:
+        mask = distance_mask(weights, *rows, heads, spec.distance_buckets)
+        return attend(builder, qkv, mask, (heads, heads), head_dim**-0.5, 0.0, name)
     if spec.context_length > _LONG_CONTEXT:
         return attend_long(builder, qkv, *rows, heads, head_dim, name)
     mask = attention_mask(builder, *rows, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -183,4 +184,24 @@ def test_a_linear_layer_as_pickle_is_refused(tmp_path: Path) -> None:
     folder = write_reference_model(BY_NAME["bert-dense"], tmp_path)
     (folder / "2_Dense" / "model.safetensors").rename(folder / "2_Dense" / "pytorch_model.bin")
     with pytest.raises(MrsError, match="2_Dense"):
+        open_model(folder)
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 257, 100_000])
+def test_classes_of_distance_are_bounded(buckets: int) -> None:
+    with pytest.raises(UnsupportedArchitectureError, match=f"{buckets} classes of distance"):
+        described(bert(distance_buckets=buckets))
+
+
+def test_an_activation_that_mrs_does_not_have() -> None:
+    with pytest.raises(UnsupportedArchitectureError, match="'sinh'"):
+        described(bert(hidden_activation="sinh"))
+
+
+def test_windows_to_both_sides_are_refused(tmp_path: Path) -> None:
+    folder = write_reference_model(BY_NAME["qwen2-both-ways"], tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"use_sliding_window": True, "sliding_window": 8}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnsupportedArchitectureError, match="sliding window"):
         open_model(folder)
