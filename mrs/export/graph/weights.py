@@ -134,7 +134,7 @@ class Weights:
         if unused:
             others = f" and {len(unused) - 1} more" if len(unused) > 1 else ""
             raise UnsupportedArchitectureError(
-                f"The {self.checkpoint.architecture} decoder of mrs has no use for the tensor "
+                f"The {self.checkpoint.architecture} model of mrs has no use for the tensor "
                 f"{unused[0]!r:.80}{others}.",
                 hint="Export a model of a supported family, without additions to it.",
             )
