@@ -4,8 +4,8 @@ A block keeps 16 levels ``scale * code + minimum``. For given codes the best sca
 weighted least-squares fit; for a given scale and minimum the best codes are the nearest levels. The
 codes to start from come from grids somewhat coarser than the block's range over 15: what clips or
 wastes a level at the ends can fit the rest better. The grids near the best of three are tried as
-well, and one more turn of codes and fit follows. (llama.cpp's ``make_qkx2_quants`` tries 21 grids
-from one end; fewer, refined, come out nearer to the weights.)
+well, and one or two more turns of codes and fit follow. (llama.cpp's ``make_qkx2_quants`` tries 21
+grids from one end; fewer, refined, come out nearer to the weights.)
 
 Errors count by ``|w| + rms``, so that large weights, which carry most of a product, err less; or,
 where it is known how large the activations of each column are, by their mean square as llama.cpp
@@ -114,6 +114,8 @@ class _Tile:
         self._values[:, count:] = 0
         self._normalize()
         self._weigh(None if importance is None else importance.T, count)
+        # Uneven weights move the best grid further from where it starts.
+        self._turns = 1 if importance is None else 2
         np.multiply(self._weights, self._values, out=self._weighted)
         self._sum_weights = np.add.reduce(self._weights, axis=0)
         self._sum_weighted = np.add.reduce(self._weighted, axis=0)
@@ -132,8 +134,9 @@ class _Tile:
         near = self._levels.copy()
         for step in (-_NEIGHBOURS, _NEIGHBOURS):
             self._try_grid(near + np.float32(step))
-        self._nearest_codes()
-        self._fit(self._levels)
+        for _ in range(self._turns):
+            self._nearest_codes()
+            self._fit(self._levels)
         self._nearest_codes()
         self.scales = np.ldexp(self._scales, self._exponents)
         self.minimums = np.ldexp(self._minimums, self._exponents)
