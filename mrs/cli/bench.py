@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from enum import StrEnum
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,6 +66,8 @@ def bench(
       mrs bench smollm2 -p 512 -n 128 -d 0,2048 -b 1,4,16 -r 5
       mrs bench smollm2:1 -p 0 -n 64 -b 16 -o json
     """
+    import asyncio
+
     from mrs.cli.console import print_json
     from mrs.cli.progress import make_progress
 
