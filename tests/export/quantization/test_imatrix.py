@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mrs.errors import CheckpointError, CorruptCheckpointError, SourceNotFoundError, UsageError
 from mrs.export.checkpoints.checkpoint import TensorInfo
 from mrs.export.quantization.imatrix import fit_importance, read_imatrix
-from tests.export.gguf_files import write_gguf
+from tests.export.gguf_files import MetadataItem, write_gguf
 
 Floats = NDArray[np.float32]
 
@@ -39,7 +39,7 @@ def gguf_file(path: Path) -> Path:
         f"{NAMES[1]}.in_sum2": EXPERTS,
         f"{NAMES[1]}.counts": COUNTS,
     }
-    metadata = {"general.type": "imatrix", "imatrix.chunk_count": 7}
+    metadata: dict[str, MetadataItem] = {"general.type": "imatrix", "imatrix.chunk_count": 7}
     return write_gguf(path, metadata, tensors, architecture="imatrix")
 
 
