@@ -217,8 +217,7 @@ def test_tensors_that_no_llama_has_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedArchitectureError) as caught:
         build(checkpoint, tmp_path)
     assert caught.value.message == (
-        "The llama model of mrs has no use for the tensor 'blk.0.attn_sub_norm.weight' "
-        "and 3 more."
+        "The llama model of mrs has no use for the tensor 'blk.0.attn_sub_norm.weight' and 3 more."
     )
 
 
