@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from mrs.errors import CorruptCheckpointError
+from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
 from mrs.export.architectures.expert_spec import MoeSpec, RouterKind, RouterSpec
 from mrs.export.architectures.huggingface import open_huggingface
 from mrs.export.architectures.spec import YarnScaling
@@ -148,6 +148,12 @@ def test_gpt_oss_20b(tmp_path: Path) -> None:
     router = RouterSpec(RouterKind.SOFTMAX, 4, True, jitter=0.01)
     wanted = MoeSpec(32, 2880, router, alpha=1.702, shift=1.0, clamp=7.0)
     assert [layer.mlp for layer in spec.layers] == [wanted, wanted]
+
+
+def test_another_activation_or_attention_is_refused(tmp_path: Path) -> None:
+    for values in ({"swiglu_alpha": 1.0}, {"attention_bias": False}):
+        with pytest.raises(UnsupportedArchitectureError, match=r"swiglu_alpha|attention_bias"):
+            spec_of_config(tmp_path, {**GPT_OSS_20B, **values})
 
 
 def test_the_scaling_of_a_configuration_that_leaves_it_out(tmp_path: Path) -> None:

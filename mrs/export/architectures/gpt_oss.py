@@ -56,7 +56,7 @@ GPT_OSS = Family(
         config=EXPERT_KEYS,
         aliases=EXPERT_ALIASES,
         derived=_derived,
-        only={"swiglu_alpha": 1.702},
+        only={"swiglu_alpha": 1.702, "attention_bias": True},
         defaults={
             "num_experts": 128,
             "num_experts_per_tok": 4,
