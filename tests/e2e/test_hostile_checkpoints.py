@@ -110,7 +110,7 @@ HOSTILE = {
     "empty": Hostile(raw(b""), 4, "checkpoint_corrupt", ("model.gguf", "empty")),
     "web page": Hostile(raw(WEB_PAGE), 4, "checkpoint_corrupt", ("model.gguf", "web page")),
     "zeros": Hostile(raw(bytes(5000)), 4, "checkpoint_corrupt", ("model.gguf", "zero bytes")),
-    "folder": Hostile(plain_folder, 2, "invalid_usage", ("model.gguf", "folder")),
+    "folder": Hostile(plain_folder, 3, "source_not_found", ("model.gguf", "config.json")),
     "pipe": Hostile(pipe, 2, "invalid_usage", ("model.gguf", "regular file")),
     "missing": Hostile(lambda f: f / "model.gguf", 3, "source_not_found", ("model.gguf",)),
     # --- headers that lie ---
@@ -150,7 +150,7 @@ HOSTILE = {
         ("mamba", "llama"),
     ),
     "tokenizer": Hostile(
-        llama(tokenizer__ggml__model="t5"), 4, "unsupported_tokenizer", ("'t5'", "gpt2")
+        llama(tokenizer__ggml__model="rwkv"), 4, "unsupported_tokenizer", ("'rwkv'", "gpt2")
     ),
     # --- models that contradict themselves ---
     "tensor missing": Hostile(
@@ -169,7 +169,7 @@ HOSTILE = {
         weights(with_nan), 4, "checkpoint_corrupt", ("blk.1.ffn_norm.weight", "NaN")
     ),
     "layers": Hostile(
-        llama(llama__block_count=1 << 27), 4, "checkpoint_corrupt", ("blk.2.attn_norm.weight",)
+        llama(llama__block_count=1 << 27), 4, "checkpoint_corrupt", ("llama.block_count", str(1 << 27))
     ),
     "context": Hostile(
         llama(llama__context_length=(1 << 32) - 1),

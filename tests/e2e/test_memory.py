@@ -91,7 +91,7 @@ def version(request: pytest.FixtureRequest) -> ModelVersion:
 
 @pytest.fixture
 def measured(version: ModelVersion, tmp_path: Path) -> Iterator[MeasuredServer]:
-    server = ServerProcess.start(version.path, tmp_path / "log")
+    server = ServerProcess.start(version.path, tmp_path / "log", "--prefix-cache-bytes", "0")
     measured = MeasuredServer(server)
     yield measured
     measured.close()

@@ -119,6 +119,7 @@ def test_any_value_in_gguf_metadata_is_planned_or_refused(
     path = write_gguf(tmp_path / "m.gguf", metadata, WEIGHTS)
     try:
         with planned(path, SilentProgress()) as plan:
-            assert plan.facts().num_layers == 2
+            # Fewer layers than the tensors make are noticed when the graph has no use for them.
+            assert plan.facts().num_layers in (1, 2)
     except (CheckpointError, ChatTemplateError) as error:
         refused(error)
