@@ -169,7 +169,7 @@ HOSTILE = {
         weights(with_nan), 4, "checkpoint_corrupt", ("blk.1.ffn_norm.weight", "NaN")
     ),
     "layers": Hostile(
-        llama(llama__block_count=1 << 27), 4, "checkpoint_corrupt", ("llama.block_count", str(1 << 27))
+        llama(llama__block_count=1 << 27), 4, "checkpoint_corrupt", ("llama.block_count", "1024")
     ),
     "context": Hostile(
         llama(llama__context_length=(1 << 32) - 1),
