@@ -6,11 +6,17 @@ import json
 from typing import Any
 
 
-def canonical_json(value: Any) -> bytes:
-    """Encode ``value`` with sorted keys, two-space indents and a final newline, as UTF-8.
+def canonical_json(value: Any, *, compact: bool = False) -> bytes:
+    """Encode ``value`` with sorted keys and a final newline, as UTF-8.
+
+    Args:
+        value: what JSON can hold.
+        compact: without spaces instead of with two-space indents: many times faster, for large
+            values that nobody reads.
 
     Raises:
         ValueError: a number is NaN or infinite, which JSON cannot hold.
     """
-    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    form: dict[str, Any] = {"separators": (",", ":")} if compact else {"indent": 2}
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, **form)
     return text.encode("utf-8") + b"\n"

@@ -110,6 +110,6 @@ def _is_added_token(token: Any) -> bool:
 
 def _encoded(document: dict[str, Any]) -> bytes:
     try:
-        return canonical_json(document)
+        return canonical_json(document, compact=True)
     except (ValueError, RecursionError) as error:  # no Unicode, or NaN
         raise CorruptCheckpointError(f"{FAST_FILE} cannot be written again: {error}.") from error

@@ -106,7 +106,7 @@ def _added_token(index: int, token: str, kind: TokenType, swallow_after: bool) -
 
 def _encoded(document: dict[str, Any]) -> bytes:
     try:
-        return canonical_json(document)
+        return canonical_json(document, compact=True)
     except UnicodeEncodeError as error:
         token = error.object[max(error.start - 20, 0) : error.end]
         raise CorruptCheckpointError(

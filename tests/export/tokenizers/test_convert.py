@@ -131,8 +131,8 @@ def test_a_template_that_is_no_string_is_corrupt() -> None:
 def test_empty_tokens_get_names_of_their_own() -> None:
     tokens = [*byte_letters(), "", ""]
     assets = convert(tokens=tokens, token_type=None, merges=[], bos_token_id=0, eos_token_id=0)
-    assert b'"[EMPTY_256]": 256' in assets.tokenizer_json
-    assert b'"[EMPTY_257]": 257' in assets.tokenizer_json
+    assert b'"[EMPTY_256]":256' in assets.tokenizer_json
+    assert b'"[EMPTY_257]":257' in assets.tokenizer_json
 
 
 def test_other_templates_have_names() -> None:

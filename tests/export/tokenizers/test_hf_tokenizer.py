@@ -172,7 +172,7 @@ def test_an_added_token_that_only_the_configuration_has_is_added(tmp_path: Path)
         (b"{}", "cannot be loaded"),
         (b'{"added_tokens": 3}', "added_tokens"),
         (FAST[:-50], "no JSON"),
-        (FAST.replace(b'"merges": [', b'"merges": ["x y z",'), "cannot be loaded"),
+        (FAST.replace(b'"merges":[', b'"merges":["x y z",'), "cannot be loaded"),
     ],
 )
 def test_a_malformed_fast_tokenizer_is_corrupt(tmp_path: Path, content: bytes, words: str) -> None:
