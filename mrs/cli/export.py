@@ -184,13 +184,14 @@ def export(
       HF_HOME, HF_HUB_CACHE, HF_ENDPOINT   where its cache and the Hub are
       MRS_CACHE_DIR    where downloaded packages are kept
     """
+    from mrs.cli.collector import patient_collector
     from mrs.cli.progress import make_progress
     from mrs.model_repo.reference import check_name
 
     if name is not None:
         check_name(name)  # Before a download, not after it.
     repository = open_repository(repo)
-    with export_extra_required("`mrs export`"):
+    with patient_collector(), export_extra_required("`mrs export`"):
         from mrs.export.parity.proof import ParityMode
         from mrs.export.parity.quality_gate import QualityGate
         from mrs.export.pipeline import ExportRequest, export_model
