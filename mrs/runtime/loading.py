@@ -10,6 +10,7 @@ from pathlib import Path
 from mrs.chat_template import ChatTemplate
 from mrs.cpu import usable_cpus
 from mrs.errors import ModelLoadError, UsageError
+from mrs.memory import available_memory
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.admission import EngineModel
 from mrs.runtime.async_engine import AsyncEngine
@@ -17,7 +18,6 @@ from mrs.runtime.decoder import Decoder
 from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.engine import Engine
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
-from mrs.runtime.memory import default_prefix_cache_bytes
 from mrs.runtime.model_kind import require_generator
 from mrs.runtime.prompt_encoder import PromptEncoder
 from mrs.runtime.scheduler import Scheduler, SchedulerConfig
@@ -30,6 +30,8 @@ DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
 MOST_SEQS = 1024
 MOST_THREADS = 1024
 _POOL = SessionPool()
+_LARGEST_PREFIX_CACHE = 1 << 30
+_PREFIX_CACHE_SHARE = 8
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def load_served(
         parts = _read(version, max_seqs, max_model_len, threads)
         if prefix_cache_bytes is not None:
             _check_option("--prefix-cache-bytes", prefix_cache_bytes, 0, 1 << 50)
-        kept = default_prefix_cache_bytes() if prefix_cache_bytes is None else prefix_cache_bytes
+        kept = _default_prefix_cache_bytes() if prefix_cache_bytes is None else prefix_cache_bytes
         engine = _open(version, parts, kept, pool, bridge.publish, stack)
         bridge.attach(engine)
         engine.start()
@@ -203,6 +205,11 @@ def _open(
         token_pieces=parts.tokenizer.visible_pieces,
     )
     return Engine(model, decoder, cache, Scheduler(config), publish)
+
+
+def _default_prefix_cache_bytes() -> int:
+    """An eighth of what is free, at most 1 GiB; nothing where nobody knows what is free."""
+    return min(_LARGEST_PREFIX_CACHE, (available_memory() or 0) // _PREFIX_CACHE_SHARE)
 
 
 def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int) -> KVCache:

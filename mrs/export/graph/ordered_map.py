@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+
+from mrs.cpu import usable_cpus
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,9 +24,9 @@ def ordered_map(
     Args:
         function: called in threads.
         items: taken in the caller's thread.
-        workers: how many threads; by default one for each core of the process.
+        workers: how many threads; by default one for each processor that the process may use.
     """
-    workers = workers or _cores()
+    workers = workers or usable_cpus()
     if workers == 1:
         yield from map(function, items)
         return
@@ -41,9 +42,3 @@ def ordered_map(
         finally:
             for future in waiting:
                 future.cancel()
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

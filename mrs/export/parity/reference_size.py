@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from mrs.memory import available_memory
+
 # Beyond this, writing and running the reference takes minutes: that is to be asked for.
 MOST_PARAMETERS = 2_000_000_000
 _BYTES_PER_PARAMETER = 4
@@ -29,15 +31,4 @@ def obstacle(parameters: int, folder: Path) -> str | None:
     memory = available_memory()
     if memory is not None and memory < size:
         return "the float32 graph does not fit the free memory"
-    return None
-
-
-def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Bytes that can be used without swapping; None if the system does not tell."""
-    try:
-        for line in meminfo.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        return None
     return None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mrs.runtime.memory import available_memory
+from mrs.memory import available_memory
 
 
 def test_it_is_what_the_system_calls_available(tmp_path: Path) -> None:

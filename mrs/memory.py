@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 _MEMINFO = Path("/proc/meminfo")
-_LARGEST_PREFIX_CACHE = 1 << 30
-_SHARE = 8
 
 
 def available_memory(meminfo: Path = _MEMINFO) -> int | None:
@@ -18,8 +16,3 @@ def available_memory(meminfo: Path = _MEMINFO) -> int | None:
     except (OSError, ValueError, IndexError):
         return None
     return None
-
-
-def default_prefix_cache_bytes() -> int:
-    """An eighth of what is free, at most 1 GiB; nothing where nobody knows what is free."""
-    return min(_LARGEST_PREFIX_CACHE, (available_memory() or 0) // _SHARE)
