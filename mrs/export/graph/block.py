@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
 from mrs.export.architectures.expert_spec import MoeSpec
@@ -63,11 +62,7 @@ class Residual:
         """Add to the stream."""
         self.total()
         scale = self._spec.residual_scale
-        if scale != 1.0:
-            builder = self._weights.builder
-            factor = builder.constant("residual_scale", np.array(scale, dtype=np.float32))
-            delta = builder.op("Mul", [delta, factor], f"{name}.scaled")
-        self._delta = delta
+        self._delta = self._weights.builder.scaled(delta, scale, name, constant="residual_scale")
 
     def total(self) -> ir.Value:
         """The stream with all that was added."""

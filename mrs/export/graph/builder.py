@@ -61,6 +61,23 @@ class GraphBuilder:
         """Add a node of ONNX Runtime's own operator set."""
         return self.op(op_type, inputs, name, attributes, domain=CONTRIB_DOMAIN, outputs=outputs)
 
+    def scaled(
+        self, x: ir.Value, factor: float, name: str, *, constant: str | None = None
+    ) -> ir.Value:
+        """``x * factor``; ``x`` itself where the factor is 1.
+
+        Args:
+            x: float32.
+            factor: of all elements.
+            name: of the product, before ``.scaled``.
+            constant: name of the factor; by default ``name`` with ``.scale``.
+        """
+        if factor == 1.0:
+            return x
+        value = np.array(factor, dtype=np.float32)
+        scale = self.constant(constant or f"{name}.scale", value)
+        return self.op("Mul", [x, scale], f"{name}.scaled")
+
     def constant(self, name: str, value: NDArray[Any]) -> ir.Value:
         """A small initializer kept inside the graph file; asked for again, it is shared.
 

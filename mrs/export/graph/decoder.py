@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import onnx_ir as ir
 
 from mrs.export.architectures.spec import DecoderSpec
@@ -67,7 +66,7 @@ class _DecoderGraph:
 
     def _embed(self, ids: ir.Value, shared: AttentionInputs, embedding: StoredMatrix) -> ir.Value:
         hidden = embedding.gather(self._builder, ids, "embedding")
-        hidden = self._scaled(hidden, self._spec.embedding_scale, "embedding")
+        hidden = self._builder.scaled(hidden, self._spec.embedding_scale, "embedding")
         if self._spec.learned_positions:
             context = self._spec.context_length
             shape = (self._spec.learned_positions, self._spec.hidden_size)
@@ -94,21 +93,15 @@ class _DecoderGraph:
         if "output.bias" in self._weights.checkpoint.tensors:
             bias = builder.weight("head.bias", self._weights.vector("output.bias", spec.vocab_size))
             logits = builder.op("Add", [logits, bias], "head.biased")
-        logits = self._scaled(logits, spec.logit_scale, "head")
+        logits = builder.scaled(logits, spec.logit_scale, "head")
         if spec.logit_softcap:
-            logits = self._scaled(logits, 1 / spec.logit_softcap, "softcap.inner")
+            logits = builder.scaled(logits, 1 / spec.logit_softcap, "softcap.inner")
             logits = builder.op("Tanh", [logits], "softcap.tanh")
-            logits = self._scaled(logits, spec.logit_softcap, "softcap.outer")
+            logits = builder.scaled(logits, spec.logit_softcap, "softcap.outer")
         logits.name = "logits"
         logits.shape = ir.Shape(("rows", spec.vocab_size))
         logits.type = ir.TensorType(ir.DataType.FLOAT)
         return logits
-
-    def _scaled(self, x: ir.Value, factor: float, name: str) -> ir.Value:
-        if factor == 1.0:
-            return x
-        constant = self._builder.constant(f"{name}.scale", np.array(factor, dtype=np.float32))
-        return self._builder.op("Mul", [x, constant], f"{name}.scaled")
 
     def _vocabulary_matrix(self, name: str, tensor: str, *, gathered: bool = False) -> StoredMatrix:
         shape = (self._spec.vocab_size, self._spec.hidden_size)

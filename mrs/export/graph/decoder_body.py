@@ -75,11 +75,7 @@ def _embed(weights: Weights, spec: DecoderSpec, input_ids: ir.Value) -> ir.Value
     rows = weights.rows("token_embd", (spec.vocab_size, spec.hidden_size))
     table = weights.store("embedding.weight", [rows], gathered=True)
     hidden = table.gather(builder, input_ids, "embedding")
-    if spec.embedding_scale == 1.0:
-        return hidden
-    factor = np.array(spec.embedding_scale, dtype=np.float32)
-    scale = builder.constant("embedding.scale", factor)
-    return builder.op("Mul", [hidden, scale], "embedding.scaled")
+    return builder.scaled(hidden, spec.embedding_scale, "embedding")
 
 
 def _no_cache(layer: int) -> LayerCache:
