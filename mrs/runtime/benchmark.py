@@ -88,8 +88,11 @@ async def run_test(
     for number in range(repetitions + 1):
         rng = np.random.default_rng([test.depth, test.tokens, test.batch, number])
         prompts = rng.integers(0, vocab_size, (test.batch, max(1, test.depth)))
-        measure = _prompt_rate if test.kind is TestKind.PROMPT else _generation_rate
-        samples.append(await measure(engine, test, prompts.tolist(), vocab_size, str(number)))
+        before, salt = prompts.tolist(), f"{test.name} {number}"
+        if test.kind is TestKind.PROMPT:
+            samples.append(await _prompt_rate(engine, test, before, vocab_size, salt))
+        else:
+            samples.append(await _generation_rate(engine, test, before, salt))
         on_repetition()
     return Rate(tuple(samples[1:]))
 
@@ -102,7 +105,6 @@ async def _prompt_rate(
     salt: str,
 ) -> float:
     """The tokens before the timed ones are left in the cache by requests of their own."""
-    salt = f"{test.name} {salt}"
     if test.depth:
         await asyncio.gather(*(_stamps(engine, prompt, 1, salt) for prompt in before))
     rng = np.random.default_rng([test.tokens, test.batch])
@@ -121,15 +123,12 @@ async def _generation_rate(
     engine: GenerationEngine,
     test: BenchmarkTest,
     prompts: list[list[int]],
-    vocab_size: int,
     salt: str,
 ) -> float:
     """Timed from when every sequence has its first token, until the first has its last."""
     count = test.tokens + 1
     asked = time.perf_counter()
-    stamps = await asyncio.gather(
-        *(_stamps(engine, prompt, count, f"{test.name} {salt}") for prompt in prompts)
-    )
+    stamps = await asyncio.gather(*(_stamps(engine, prompt, count, salt) for prompt in prompts))
     start = max(times[0] for times in stamps)
     end = min(times[-1] for times in stamps)
     if start == end:

@@ -111,8 +111,12 @@ class Slots:
         """Among rows that are kept and rows that run."""
         prompt = np.array(sequence.prompt_ids, dtype=np.int64)
         best = self._kept.match(prompt, sequence.salt)
+        beginning = sequence.tokens(0, SHORTEST_MATCH)
         for other in self.running:
             if other.salt != sequence.salt or other.slot is None:
+                continue
+            # Most rows share nothing, and are told apart before all of their tokens are looked at.
+            if other.tokens(0, SHORTEST_MATCH) != beginning:
                 continue
             held = np.array(other.tokens(0, min(other.num_computed, len(prompt))), dtype=np.int64)
             length = common_prefix(held, prompt[:-1])
