@@ -59,7 +59,13 @@ class Answer:
     ) -> GenerationDelta:
         cached = self._sequence.num_cached
         return GenerationDelta(
-            self._sequence.index, text, (token,), reason, cached_tokens=cached, logprobs=logprobs
+            self._sequence.index,
+            text,
+            (token,),
+            reason,
+            cached_tokens=cached,
+            logprobs=() if logprobs is None else (logprobs,),
+            stop=self._stop.found,
         )
 
     def _is_full(self) -> bool:

@@ -131,9 +131,9 @@ async def _generation_rate(
     stamps = await asyncio.gather(*(_stamps(engine, prompt, count, salt) for prompt in prompts))
     start = max(times[0] for times in stamps)
     end = min(times[-1] for times in stamps)
-    if start == end:
-        # So fast that all tokens were there when the first was looked at.
-        return test.batch * count / (end - asked)
+    if end <= start:
+        # So fast that one had its last token before another's first was looked at.
+        return test.batch * count / (max(times[-1] for times in stamps) - asked)
     made = sum(start < stamp <= end for times in stamps for stamp in times)
     return made / (end - start)
 

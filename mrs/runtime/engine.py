@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mrs.errors import EngineError, ShuttingDownError
 from mrs.runtime.admission import EngineModel, check_request
 from mrs.runtime.answer import Answer
+from mrs.runtime.drawing import draw_tokens
 from mrs.runtime.generation import (
     EngineStats,
     FinishReason,
@@ -25,7 +26,6 @@ from mrs.runtime.generation import (
 )
 from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.sampling import Sampler
-from mrs.runtime.sampling.logprobs import RawLogprobs
 from mrs.runtime.scheduler import Row, Scheduler, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.ticket import Choice, Published, Ticket
@@ -250,33 +250,31 @@ class Engine:
             for row in step.active:
                 published.append(self._end(row.sequence, FinishReason.ERROR, error))
             return
-        drawn = iter(logits)
         for row in step.active:
-            if row.past == row.sequence.num_cached:
-                self._cached += row.past
-            row.sequence.num_computed += row.new
-            if row.sequence.num_computed <= len(row.sequence.prompt_ids):
-                self._prefilled += row.new
-            if row.draws:
-                published.append(self._draw(row.sequence, next(drawn)))
+            self._advance(row)
+        drawing = [self._choices[row.sequence] for row in step.active if row.draws]
+        drawn = draw_tokens(zip(drawing, logits, strict=True))
+        for choice, result in zip(drawing, drawn, strict=True):
+            published.append(self._take(choice, result))
 
-    def _draw(
-        self, sequence: Sequence, logits: NDArray[np.float32]
+    def _advance(self, row: Row) -> None:
+        """A row's new tokens are in the cache."""
+        sequence = row.sequence
+        if row.past == sequence.num_cached:
+            self._cached += row.past
+        sequence.num_computed += row.new
+        if sequence.num_computed <= len(sequence.prompt_ids):
+            self._prefilled += row.new
+
+    def _take(
+        self, choice: Choice, drawn: GenerationDelta | Exception
     ) -> tuple[Ticket, GenerationDelta]:
-        """Draw a sequence's next token; whatever goes wrong here is its own."""
-        choice = self._choices[sequence]
-        try:
-            asked = sequence.sampling.logprobs
-            raw = None if asked is None else RawLogprobs(logits, asked)
-            token = choice.sampler.sample(logits)
-            delta = choice.answer.add(token, None if raw is None else raw.of(token))
-        except Exception as error:
-            _log.exception("Drawing a token failed.")
-            return self._end(sequence, FinishReason.ERROR, error)
-        self._generated += 1
-        if sequence.is_finished:
-            self._forget(sequence)
-        return choice.ticket, delta
+        if isinstance(drawn, Exception):
+            return self._end(choice.sequence, FinishReason.ERROR, drawn)
+        self._generated += len(drawn.token_ids)
+        if choice.sequence.is_finished:
+            self._forget(choice.sequence)
+        return choice.ticket, drawn
 
     def _end(
         self, sequence: Sequence, reason: FinishReason, cause: Exception | None = None

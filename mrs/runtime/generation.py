@@ -25,6 +25,28 @@ class DryParams:
     breakers: tuple[str, ...] = ("\n", ":", '"', "*")
 
 
+class GrammarKind(StrEnum):
+    """How a grammar is written."""
+
+    REGEX = "regex"
+    LARK = "lark"
+    JSON_SCHEMA = "json_schema"
+    LLGUIDANCE = "llguidance"
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What an answer must match, from its first token to the one that ends it.
+
+    Attributes:
+        kind: how ``source`` is written.
+        source: the grammar; a JSON schema as JSON text.
+    """
+
+    kind: GrammarKind
+    source: str
+
+
 @dataclass(frozen=True)
 class SamplingParams:
     """How tokens are drawn for one sequence.
@@ -54,6 +76,8 @@ class SamplingParams:
         mirostat_tau: surprise in bits to hold by Mirostat 2, instead of all filters; None for off.
         mirostat_eta: its learning rate.
         logprobs: how many likely tokens to tell beside each drawn one; None tells nothing.
+        prompt_logprobs: the same for each token of the prompt but the first; None tells nothing.
+        grammar: what the answer must match; None for anything.
     """
 
     temperature: float = 1.0
@@ -79,6 +103,8 @@ class SamplingParams:
     mirostat_tau: float | None = None
     mirostat_eta: float = 0.1
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    grammar: Grammar | None = None
 
 
 @dataclass(frozen=True)
@@ -90,12 +116,14 @@ class GenerationRequest:
         sampling: shared by all choices; choice ``i`` draws from the stream ``(seed, i)``.
         n: number of choices.
         cache_salt: cached prefixes are shared among requests of one salt alone.
+        truncate: a prompt that is too long loses its beginning, instead of being refused.
     """
 
     prompt_ids: tuple[int, ...]
     sampling: SamplingParams = field(default_factory=SamplingParams)
     n: int = 1
     cache_salt: str = ""
+    truncate: bool = False
 
 
 class FinishReason(StrEnum):
@@ -129,10 +157,12 @@ class GenerationDelta:
     Attributes:
         index: the choice, 0 to n-1.
         text: newly final text; may be empty while a character or a stop string is incomplete.
-        token_ids: the tokens drawn in this step (at most one today), EOS included.
+        token_ids: the tokens of this step, EOS included; several where some were guessed.
         finish_reason: None until the choice's last delta.
         cached_tokens: prompt tokens that were not computed again.
-        logprobs: of the token, where they were asked for; not of an end-of-sequence token.
+        logprobs: of the tokens, where they were asked for; not of an end-of-sequence token.
+        prompt_logprobs: of the prompt from its second token on, once, where they were asked for.
+        stop: the stop string that ended the answer, if one did.
         error: what went wrong, with `FinishReason.ERROR` only.
     """
 
@@ -142,7 +172,9 @@ class GenerationDelta:
     finish_reason: FinishReason | None = None
     error: Exception | None = None
     cached_tokens: int = 0
-    logprobs: TokenLogprobs | None = None
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
+    stop: str | None = None
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,12 @@ class StopStringMatcher:
 
     Args:
         stop: the stop strings; empty ones are ignored.
+
+    Attributes:
+        found: the stop string that was found, or None.
     """
 
-    __slots__ = ("_depth", "_fallback", "_found", "_held", "_matched", "_next", "_state")
+    __slots__ = ("_depth", "_fallback", "_held", "_matched", "_next", "_state", "found")
 
     def __init__(self, stop: Sequence[str]) -> None:
         # A state is a prefix of a stop string: 0 is the empty one.
@@ -31,7 +34,7 @@ class StopStringMatcher:
         self._fallback = self._link()
         self._state = 0
         self._held = ""
-        self._found = False
+        self.found: str | None = None
 
     def push(self, text: str) -> tuple[str, bool]:
         """Take more text.
@@ -40,7 +43,7 @@ class StopStringMatcher:
             The text that can be passed on now, and whether a stop string has been found; after
             that, nothing more comes out.
         """
-        if self._found:
+        if self.found is not None:
             return "", True
         if not self._state and self._next[0].keys().isdisjoint(text):
             return text, False
@@ -48,7 +51,7 @@ class StopStringMatcher:
         for index, character in enumerate(text, len(self._held) + 1):
             self._state = state = self._step(self._state, character)
             if matched := self._matched[state]:
-                self._found = True
+                self.found = buffer[index - matched : index]
                 self._held = ""
                 return buffer[: index - matched], True
         safe = len(buffer) - self._depth[self._state]

@@ -62,8 +62,8 @@ class WholeChatAnswer:
         for delta in deltas:
             self._texts[delta.index].append(delta.text)
             logprobs = self._logprobs[delta.index]
-            if logprobs is not None and delta.logprobs is not None:
-                logprobs.append(token_logprobs(delta.logprobs, self._token_bytes))
+            if logprobs is not None:
+                logprobs += (token_logprobs(found, self._token_bytes) for found in delta.logprobs)
             if delta.finish_reason is not None:
                 self._finish_reasons[delta.index] = delta.finish_reason.value
         return b""
@@ -117,11 +117,11 @@ class StreamedChatAnswer:
             if not self._opened[index]:
                 self._opened[index] = True
                 events.append(self._chunk(index, {"role": "assistant", "content": ""}, None))
-            if delta.logprobs is not None:
+            if delta.logprobs:
                 # With them, tokens are sent as they are drawn, also where their text is held back.
-                entry = token_logprobs(delta.logprobs, self._token_bytes)
+                entries = [token_logprobs(found, self._token_bytes) for found in delta.logprobs]
                 content = {"content": delta.text}
-                events.append(self._chunk(index, content, None, choice_logprobs([entry])))
+                events.append(self._chunk(index, content, None, choice_logprobs(entries)))
             elif delta.text:
                 events += (before, orjson.dumps(delta.text), after)
             if delta.finish_reason is not None:

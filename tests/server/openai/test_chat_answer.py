@@ -205,7 +205,7 @@ def test_ids_are_unique() -> None:
 
 def drawn(text: str, token: int, logprob: float, other: tuple[int, float]) -> GenerationDelta:
     logprobs = TokenLogprobs(token, logprob, ((token, logprob), other))
-    return GenerationDelta(0, text, (token,), logprobs=logprobs)
+    return GenerationDelta(0, text, (token,), logprobs=(logprobs,))
 
 
 class TestLogprobs:

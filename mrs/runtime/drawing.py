@@ -1,0 +1,38 @@
+"""From a step's logits to the next tokens of its sequences."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrs.runtime.generation import GenerationDelta
+from mrs.runtime.sampling.logprobs import RawLogprobs
+from mrs.runtime.ticket import Choice
+
+_log = logging.getLogger(__name__)
+
+
+def draw_tokens(
+    rows: Iterable[tuple[Choice, NDArray[np.float32]]],
+) -> list[GenerationDelta | Exception]:
+    """Draw the next token of each choice from its logits ``[vocab]``, which are changed.
+
+    Returns:
+        one result for each row: what was added to the answer, or what went wrong with it. A row
+        that fails is no trouble for the others.
+    """
+    return [_draw(choice, logits) for choice, logits in rows]
+
+
+def _draw(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta | Exception:
+    asked = choice.sequence.sampling.logprobs
+    try:
+        raw = None if asked is None else RawLogprobs(logits, asked)
+        token = choice.sampler.sample(logits)
+        return choice.answer.add(token, None if raw is None else raw.of(token))
+    except Exception as error:
+        _log.exception("Drawing a token failed.")
+        return error
