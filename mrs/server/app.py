@@ -11,6 +11,7 @@ from mrs.server.generation import GenerationContext
 from mrs.server.health import health_router
 from mrs.server.host_check import HostCheckMiddleware
 from mrs.server.lifecycle import Lifecycle
+from mrs.server.model_catalog import SingleModel
 from mrs.server.openai.chat_completions import chat_completions_router
 from mrs.server.openai.models import models_router
 from mrs.server.openai.schemas import ChatCompletionChunk, ChatCompletionRequest
@@ -38,8 +39,8 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    server = GenerationContext(model.engine, lifecycle, settings.keep_alive_interval)
-    app.include_router(chat_completions_router(model, server, settings))
+    server = GenerationContext(SingleModel(model), lifecycle, settings.keep_alive_interval)
+    app.include_router(chat_completions_router(server, settings))
     app.include_router(models_router(model))
     app.include_router(health_router(model, lifecycle))
     app.include_router(docs_router())

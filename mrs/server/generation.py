@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -16,17 +17,19 @@ from mrs.errors import ShuttingDownError
 from mrs.runtime.generation import (
     FinishReason,
     GenerationDelta,
-    GenerationEngine,
     GenerationRequest,
     GenerationStream,
 )
 from mrs.server.errors import GenerationFailedError, reply_to
 from mrs.server.interruption import Interruption, run_interruptible
 from mrs.server.lifecycle import Lifecycle
+from mrs.server.model_catalog import ModelCatalog
 from mrs.server.request_context import RequestContext, context_of
+from mrs.server.served_model import ServedModel
 from mrs.server.streaming import EventStream, error_event
 
 logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 # Rendering and tokenizing are bound by the CPU, which the engine needs as well.
 _PREPARING_THREADS = anyio.CapacityLimiter(2)
@@ -91,25 +94,43 @@ class Answer(Protocol):
 class GenerationContext:
     """What generating needs of the server."""
 
-    engine: GenerationEngine
+    models: ModelCatalog
     lifecycle: Lifecycle
     keep_alive_interval: float
 
 
-class GenerationResponse(Response):
+class ModelRequest(Protocol):
+    """A parsed request body."""
+
+    @property
+    def model(self) -> str | None:
+        """The model it is for."""
+
+
+Parsed = TypeVar("Parsed", bound=ModelRequest)
+
+
+class GenerationResponse(Response, Generic[Parsed]):
     """Prepares an answer, has it generated, and sends it, for as long as its client listens.
 
     Args:
         server: the parts of the server.
-        prepare: parses, renders and tokenizes; may raise anything of the error tree.
-        in_thread: whether ``prepare`` may take long enough to stall other streams.
+        parse: makes a request of the body; may raise anything of the error tree.
+        prepare: renders and tokenizes it for the model that it means; the same.
+        in_thread: whether these may take long enough to stall other streams.
     """
 
     def __init__(
-        self, server: GenerationContext, prepare: Callable[[], Answer], *, in_thread: bool
+        self,
+        server: GenerationContext,
+        parse: Callable[[], Parsed],
+        prepare: Callable[[Parsed, ServedModel], Answer],
+        *,
+        in_thread: bool,
     ) -> None:
         super().__init__()
         self._server = server
+        self._parse = parse
         self._prepare = prepare
         self._in_thread = in_thread
 
@@ -126,11 +147,24 @@ class GenerationResponse(Response):
                 await _fail(events, context, _stopped())
 
     async def _work(self, scope: Scope, receive: Receive, send: Send, events: EventStream) -> None:
-        answer = await self._prepared()
+        request = await self._call(self._parse)
+        async with self._server.models.lease(request.model) as model:
+            answer = await self._call(partial(self._prepare, request, model))
+            stream = model.engine.submit(answer.generation)
+            await self._send(stream, answer, events, scope, receive, send)
+
+    async def _send(
+        self,
+        stream: GenerationStream,
+        answer: Answer,
+        events: EventStream,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         context = context_of(scope)
         tally = Tally(len(answer.generation.prompt_ids), answer.generation.n)
         context.prompt_tokens = tally.prompt_tokens
-        stream = self._server.engine.submit(answer.generation)
         try:
             if answer.streamed:
                 await _stream(stream, answer, tally, events, context)
@@ -143,11 +177,11 @@ class GenerationResponse(Response):
         finally:
             context.completion_tokens = tally.completion_tokens
 
-    async def _prepared(self) -> Answer:
+    async def _call(self, function: Callable[[], Result]) -> Result:
         if not self._in_thread:
-            return self._prepare()
+            return function()
         return await anyio.to_thread.run_sync(
-            self._prepare, abandon_on_cancel=True, limiter=_PREPARING_THREADS
+            function, abandon_on_cancel=True, limiter=_PREPARING_THREADS
         )
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from mrs.server.generation import Answer, GenerationContext, GenerationResponse
 from mrs.server.openai.chat_answer import chat_answer
 from mrs.server.openai.chat_request import generation_request, parse_chat_request
-from mrs.server.openai.schemas import ChatCompletion, ErrorBody
+from mrs.server.openai.schemas import ChatCompletion, ChatCompletionRequest, ErrorBody
 from mrs.server.openapi import json_body, schema_reference
 from mrs.server.request_body import read_json_body
 from mrs.server.served_model import ServedModel
@@ -31,9 +31,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def chat_completions_router(
-    model: ServedModel, server: GenerationContext, settings: ServerSettings
-) -> APIRouter:
+def chat_completions_router(server: GenerationContext, settings: ServerSettings) -> APIRouter:
     """Return the route."""
     router = APIRouter(tags=["chat"])
 
@@ -48,13 +46,13 @@ def chat_completions_router(
         body = await read_json_body(request, settings.max_body_bytes)
         return GenerationResponse(
             server,
-            partial(_prepare, body, model),
+            partial(parse_chat_request, body),
+            _prepare,
             in_thread=len(body) > settings.inline_body_bytes,
         )
 
     return router
 
 
-def _prepare(body: bytes, model: ServedModel) -> Answer:
-    request = parse_chat_request(body, model)
+def _prepare(request: ChatCompletionRequest, model: ServedModel) -> Answer:
     return chat_answer(request, generation_request(request, model), model)

@@ -12,15 +12,13 @@ from mrs.server.served_model import ServedModel
 from mrs.server.validation import parse_request
 
 
-def parse_chat_request(body: bytes, model: ServedModel) -> ChatCompletionRequest:
+def parse_chat_request(body: bytes) -> ChatCompletionRequest:
     """Parse a body and check everything that needs no tokenizer.
 
     Raises:
         RequestError: the request cannot be honoured; the class and the sentence tell why.
     """
     request = parse_request(ChatCompletionRequest, body)
-    if request.model is not None:
-        model.require(request.model)
     refuse_unsupported(request.model_extra or {}, UNSUPPORTED_FIELDS)
     _check_limits(request)
     return request

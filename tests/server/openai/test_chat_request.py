@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrs.errors import InvalidValueError, RequestError, UnknownModelError
+from mrs.errors import InvalidValueError, RequestError
 from mrs.runtime.generation import DryParams, GenerationRequest, SamplingParams
 from mrs.server.errors import UnsupportedFieldError
 from mrs.server.openai.chat_request import generation_request, parse_chat_request
@@ -21,7 +21,7 @@ USER = {"role": "user", "content": "hi"}
 def convert(**fields: Any) -> GenerationRequest:
     model = served(FakeEngine())
     body = json.dumps({"messages": [USER], **fields}).encode()
-    return generation_request(parse_chat_request(body, model), model)
+    return generation_request(parse_chat_request(body), model)
 
 
 def sampling(**fields: Any) -> SamplingParams:
@@ -198,19 +198,6 @@ def test_media_are_refused(kind: str) -> None:
     assert caught.value.param == "messages[0].content[1].type"
 
 
-@pytest.mark.parametrize("name", ["tiny/fake", "default"])
-def test_the_model_answers_to_its_name_and_to_default(name: str) -> None:
-    assert convert(model=name) == convert()
-
-
-@pytest.mark.parametrize("name", ["gpt-4", "", "tiny", "Default", "tiny/fake "])
-def test_other_models_are_unknown_and_the_served_one_is_named(name: str) -> None:
-    with pytest.raises(UnknownModelError) as caught:
-        convert(model=name)
-    assert caught.value.status == 404
-    assert "'tiny/fake'" in caught.value.message
-
-
 def test_a_prompt_that_renders_to_nothing_is_refused() -> None:
     with pytest.raises(InvalidValueError) as caught:
         convert(messages=[{"role": "user", "content": ""}])
@@ -222,7 +209,7 @@ def test_the_template_gets_the_whole_conversation() -> None:
     model = served(FakeEngine(), encoder)
     messages = [{"role": "system", "content": "s"}, USER, {"role": "assistant", "content": "a"}]
     body = json.dumps({"messages": messages}).encode()
-    generation_request(parse_chat_request(body, model), model)
+    generation_request(parse_chat_request(body), model)
     assert encoder.conversations == [messages]
 
 
@@ -238,7 +225,7 @@ _NAMES = st.sampled_from(sorted({*ChatCompletionRequest.model_fields, *UNSUPPORT
 def test_any_json_is_answered_or_refused_as_the_clients_fault(value: Any) -> None:
     model = served(FakeEngine())
     try:
-        request = parse_chat_request(json.dumps(value).encode(), model)
+        request = parse_chat_request(json.dumps(value).encode())
         generation_request(request, model)
     except RequestError as error:
         assert 400 <= error.status < 500

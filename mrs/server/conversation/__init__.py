@@ -1,0 +1,1 @@
+"""Conversations, whatever the dialect: messages and tools in, events of an answer out."""
