@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_BINDINGS = 64
 """Enough for every batch of the default number of slots; a binding of 30 layers takes 0.5 ms."""
+_LOGITS_BYTES = 1 << 26
 
 
 class Decoder:
@@ -29,19 +30,24 @@ class Decoder:
         session: a session on the decoder graph.
         cache: where past and present live.
         vocab_size: width of the logits.
+
+    Attributes:
+        max_logits: most positions of one step whose logits can be wanted.
     """
 
     def __init__(self, session: InferenceSession, cache: KVCache, vocab_size: int) -> None:
         self._session = session
         self._cache = cache
-        self._logits = np.empty((cache.shape.slots, vocab_size), dtype=np.float32)
+        self.max_logits = max(cache.shape.slots, _LOGITS_BYTES // (4 * vocab_size))
+        # Memory comes with use: one row for each slot, mostly.
+        self._logits = np.empty((self.max_logits, vocab_size), dtype=np.float32)
         self._bindings: dict[tuple[int, int], _Binding] = {}
 
     def run(self, step: Step) -> NDArray[np.float32]:
         """Compute a step, whose moves have been carried out.
 
         Returns:
-            logits float32 ``[rows that draw, vocab]``, in row order; a view that the next call
+            logits float32 ``[wanted positions, vocab]``, row by row; a view that the next call
             overwrites.
 
         Raises:
@@ -126,8 +132,8 @@ class _Binding:
             query_lengths[position] = row.new
             key_lengths[position] = row.past + row.new - 1
             longest = max(longest, row.past + row.new)
-            if row.draws:
-                wanted.append(position * width + row.new - 1)
+            end = position * width + row.new
+            wanted.extend(range(end - row.wanted, end))
         self._total.resized()[()] = longest
         return wanted
 

@@ -47,13 +47,21 @@ class Row:
         sequence: who is in the slot.
         past: its tokens that are in the cache already.
         new: its tokens that this step computes; 0 leaves the row idle.
-        draws: whether the step gives its next token.
+        draws: whether the logits of the last position give the next token.
+        scored: so many positions before that one (or, where nothing is drawn, so many last ones)
+            have logits that are wanted, too.
     """
 
     sequence: Sequence
     past: int
     new: int
     draws: bool
+    scored: int = 0
+
+    @property
+    def wanted(self) -> int:
+        """So many last positions have logits that are wanted."""
+        return self.scored + self.draws
 
 
 @dataclass(frozen=True)
