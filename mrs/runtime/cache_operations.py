@@ -30,4 +30,12 @@ class Release:
     slot: int
 
 
-CacheOperation = Move | Copy | Release
+@dataclass(frozen=True)
+class Trim:
+    """A slot gives back what memory its first ``length`` tokens do not need."""
+
+    slot: int
+    length: int
+
+
+CacheOperation = Move | Copy | Release | Trim

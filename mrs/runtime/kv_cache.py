@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release
+from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 
 _ITEM_SIZE = 4
 # Named only from Python 3.13 on; the value is Linux's.
@@ -52,6 +52,11 @@ class KVCacheShape:
         """Bytes that one token costs over all layers."""
         return 2 * self.num_layers * self.num_kv_heads * self.head_dim * _ITEM_SIZE
 
+    def committed_bytes(self, tokens: int) -> int:
+        """Memory that a row of so many tokens takes: whole pages of each head of each layer."""
+        head = -(-tokens * self.head_dim * _ITEM_SIZE // mmap.PAGESIZE) * mmap.PAGESIZE
+        return 2 * self.num_layers * self.num_kv_heads * head
+
 
 class KVCache:
     """Keys and values of all layers.
@@ -83,6 +88,8 @@ class KVCache:
                 self.move(source, target, length)
             case Copy(source, target, length):
                 self.copy(source, target, length)
+            case Trim(slot, length):
+                self.trim(slot, length)
             case Release(slot):
                 self.release(slot)
 
@@ -95,6 +102,18 @@ class KVCache:
         """Copy the first ``length`` tokens of one slot to another and release the source."""
         self.copy(source, target, length)
         self.release(source)
+
+    def trim(self, slot: int, length: int) -> None:
+        """Give back the pages of a slot that hold none of its first ``length`` tokens."""
+        head_bytes = self.shape.capacity * self.shape.head_dim * _ITEM_SIZE
+        used = -(-length * self.shape.head_dim * _ITEM_SIZE // mmap.PAGESIZE) * mmap.PAGESIZE
+        if used == head_bytes:
+            return
+        for mapping in self._maps:
+            for which in (0, 1):
+                first = which * self._half_bytes + slot * self._slot_bytes
+                for start in range(first, first + self._slot_bytes, head_bytes):
+                    mapping.madvise(mmap.MADV_DONTNEED, start + used, head_bytes - used)
 
     def release(self, slot: int) -> None:
         """Give a slot's pages back to the system; what it held is gone."""

@@ -63,6 +63,41 @@ def test_memory_comes_with_use_and_goes_with_release() -> None:
     assert (cache.slot_view(0, 1) == 2.0).all()
 
 
+def test_the_bytes_of_a_row_are_those_of_its_pages() -> None:
+    """A page holds 16 tokens of 64 numbers; there are 2 layers of 2 heads, keys and values."""
+    page = 2 * 2 * 2 * mmap.PAGESIZE
+    assert [SHAPE.committed_bytes(n) for n in (0, 1, 16, 17)] == [0, page, page, 2 * page]
+
+
+def test_memory_is_what_the_shape_says() -> None:
+    process = psutil.Process()
+    shape = KVCacheShape(num_layers=4, slots=1, num_kv_heads=8, min_capacity=4096, head_dim=80)
+    cache = KVCache(shape)
+    before = process.memory_info().rss
+    for layer in range(4):
+        cache.slot_view(layer, 0)[:, :, :1001] = 1.0
+    grown = process.memory_info().rss - before
+    assert abs(grown - shape.committed_bytes(1001)) < shape.committed_bytes(1001) // 20
+
+
+def test_what_is_trimmed_is_given_back_and_the_rest_stays() -> None:
+    process = psutil.Process()
+    shape = KVCacheShape(num_layers=4, slots=2, num_kv_heads=8, min_capacity=4096, head_dim=80)
+    cache = KVCache(shape)
+    for layer in range(4):
+        for slot in (0, 1):
+            cache.slot_view(layer, slot)[...] = 1.0
+    before = process.memory_info().rss
+    cache.trim(0, 1001)
+    given_back = shape.committed_bytes(shape.capacity) - shape.committed_bytes(1001)
+    assert abs(before - process.memory_info().rss - given_back) < given_back // 20
+    cache.trim(0, shape.capacity)
+    for layer in range(4):
+        assert (cache.slot_view(layer, 0)[:, :, :1001] == 1.0).all()
+        assert not cache.slot_view(layer, 0)[:, :, 1100:].any()
+        assert (cache.slot_view(layer, 1) == 1.0).all()
+
+
 def test_one_token_commits_no_huge_pages() -> None:
     process = psutil.Process()
     cache = KVCache(KVCacheShape(8, 2, 8, 8192, 64))
