@@ -7,6 +7,7 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mrs.server.dialect import Dialect
 from mrs.server.errors import STATUS_CLIENT_GONE, reply_to
 from mrs.server.request_context import RequestContext, open_context
 
@@ -34,22 +35,30 @@ class AccessLogMiddleware:
             await self._app(scope, receive, send)
             return
         context = open_context(scope)
-        id_header = (b"x-request-id", context.request_id.encode("ascii"))
+        id_headers = _id_headers(context)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 context.status = message["status"]
-                message = {**message, "headers": [*message.get("headers", ()), id_header]}
+                message = {**message, "headers": [*message.get("headers", ()), *id_headers]}
             await send(message)
 
         try:
             await self._app(scope, receive, send_with_id)
         except Exception as error:
-            reply = reply_to(error, context.request_id)
+            reply = reply_to(error, context.request_id, context.dialect)
             if context.status is None:
                 await reply.response()(scope, receive, send_with_id)
         finally:
             _log(scope, context)
+
+
+def _id_headers(context: RequestContext) -> list[tuple[bytes, bytes]]:
+    request_id = context.request_id.encode("ascii")
+    headers = [(b"x-request-id", request_id)]
+    if context.dialect is Dialect.ANTHROPIC:
+        headers.append((b"request-id", request_id))
+    return headers
 
 
 def _log(scope: Scope, context: RequestContext) -> None:

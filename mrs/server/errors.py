@@ -1,15 +1,15 @@
 """From exceptions to error replies: the only place that knows both.
 
-The shape and the types are OpenAI's (https://platform.openai.com/docs/guides/error-codes). What
-went wrong inside the server goes to the log, together with the request id; a client gets the id
-alone.
+The shape and the types are OpenAI's (https://platform.openai.com/docs/guides/error-codes), but for
+requests of another dialect. What went wrong inside the server goes to the log, together with the
+request id; a client gets the id alone.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -19,10 +19,11 @@ from starlette.requests import ClientDisconnect
 from mrs.errors import (
     ChatTemplateError,
     MrsError,
-    QueueFullError,
     RequestError,
     ShuttingDownError,
 )
+from mrs.server.anthropic.error_body import anthropic_error, anthropic_status
+from mrs.server.dialect import Dialect
 from mrs.server.request_context import context_of
 
 logger = logging.getLogger(__name__)
@@ -90,6 +91,8 @@ class ErrorReply:
         param: the request field at fault, if one is.
         code: stable, for programs.
         headers: to send besides those of every reply.
+        dialect: whose shape it has.
+        request_id: of the request.
     """
 
     status: int
@@ -98,9 +101,13 @@ class ErrorReply:
     param: str | None = None
     code: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    dialect: Dialect = Dialect.OPENAI
+    request_id: str = ""
 
     def body(self) -> bytes:
         """Return the JSON body."""
+        if self.dialect is Dialect.ANTHROPIC:
+            return orjson.dumps(anthropic_error(self.status, self.message, self.request_id))
         return orjson.dumps(
             {
                 "error": {
@@ -114,11 +121,17 @@ class ErrorReply:
 
     def response(self) -> Response:
         """Return the whole reply."""
-        return Response(self.body(), self.status, dict(self.headers), media_type="application/json")
+        anthropic = self.dialect is Dialect.ANTHROPIC
+        status = anthropic_status(self.status) if anthropic else self.status
+        return Response(self.body(), status, dict(self.headers), media_type="application/json")
 
 
-def reply_to(error: Exception, request_id: str) -> ErrorReply:
+def reply_to(error: Exception, request_id: str, dialect: Dialect = Dialect.OPENAI) -> ErrorReply:
     """Choose the reply to an exception; log it if the client is not to see what it says."""
+    return replace(_reply(error, request_id), dialect=dialect, request_id=request_id)
+
+
+def _reply(error: Exception, request_id: str) -> ErrorReply:
     if isinstance(error, GenerationFailedError) and isinstance(error.__cause__, RequestError):
         error = error.__cause__
     if isinstance(error, RequestError):
@@ -145,7 +158,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 async def _handle(request: Request, error: Exception) -> Response:
-    return reply_to(error, context_of(request.scope).request_id).response()
+    context = context_of(request.scope)
+    return reply_to(error, context.request_id, context.dialect).response()
 
 
 async def _handle_disconnect(request: Request, error: Exception) -> Response:
@@ -161,8 +175,9 @@ def _client_error(error: MrsError, status: int, param: str | None = None) -> Err
 
 
 def _headers(error: MrsError) -> dict[str, str]:
-    if isinstance(error, QueueFullError):
-        return {"retry-after": str(error.retry_after)}
+    retry_after = getattr(error, "retry_after", None)
+    if retry_after is not None:
+        return {"retry-after": str(retry_after)}
     if isinstance(error, ShuttingDownError):
         return {"connection": "close"}
     return {}

@@ -26,7 +26,7 @@ from mrs.server.lifecycle import Lifecycle
 from mrs.server.model_catalog import ModelCatalog
 from mrs.server.request_context import RequestContext, context_of
 from mrs.server.served_model import ServedModel
-from mrs.server.streaming import EventStream, error_event
+from mrs.server.streaming import EventStream, error_event, keep_alive_event
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -137,7 +137,8 @@ class GenerationResponse(Response, Generic[Parsed]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request whose body has been read."""
         context = context_of(scope)
-        events = EventStream(send, self._server.keep_alive_interval)
+        keep_alive = keep_alive_event(context.dialect)
+        events = EventStream(send, self._server.keep_alive_interval, keep_alive)
         with self._server.lifecycle.request() as shutdown:
             work = self._work(scope, receive, send, events)
             interruption = await run_interruptible(work, receive, shutdown)
@@ -220,7 +221,7 @@ async def _fail(events: EventStream, context: RequestContext, error: Exception) 
     """
     if not events.started:
         raise error
-    await events.finish(error_event(reply_to(error, context.request_id)))
+    await events.finish(error_event(reply_to(error, context.request_id, context.dialect)))
 
 
 def _require_success(delta: GenerationDelta) -> None:

@@ -28,7 +28,8 @@ class HostCheckMiddleware:
             "The Host header of this request names a host that this server does not answer for.",
             hint="Use http://127.0.0.1, or start the server with --allowed-host.",
         )
-        reply = reply_to(error, context_of(scope).request_id)
+        context = context_of(scope)
+        reply = reply_to(error, context.request_id, context.dialect)
         await reply.response()(scope, receive, send)
 
     def _allows(self, scope: Scope) -> bool:

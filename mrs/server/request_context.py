@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from starlette.types import Scope
 
+from mrs.server.dialect import Dialect, dialect_of
+
 _STATE_KEY = "mrs_request"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
@@ -19,6 +21,7 @@ class RequestContext:
 
     Attributes:
         request_id: the client's ``x-request-id``, or one of ours.
+        dialect: the API that it speaks.
         started: monotonic seconds.
         status: status of the response, None before it starts.
         prompt_tokens: length of the encoded prompt, if there was one.
@@ -27,6 +30,7 @@ class RequestContext:
     """
 
     request_id: str
+    dialect: Dialect = Dialect.OPENAI
     started: float = field(default_factory=time.perf_counter)
     status: int | None = None
     prompt_tokens: int | None = None
@@ -36,7 +40,7 @@ class RequestContext:
 
 def open_context(scope: Scope) -> RequestContext:
     """Make the context of a request and keep it in its scope."""
-    context = RequestContext(_request_id(scope))
+    context = RequestContext(_request_id(scope), dialect_of(scope))
     scope.setdefault("state", {})[_STATE_KEY] = context
     return context
 

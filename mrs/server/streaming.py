@@ -10,9 +10,11 @@ from types import TracebackType
 
 from starlette.types import Send
 
+from mrs.server.dialect import Dialect
 from mrs.server.errors import ErrorReply
 
 KEEP_ALIVE_COMMENT = b": keep-alive\n\n"
+_PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -21,14 +23,20 @@ _HEADERS = [
 ]
 
 
-def event(data: bytes) -> bytes:
+def event(data: bytes, name: str | None = None) -> bytes:
     """Return ``data``, which is one line, as an event."""
-    return b"data: " + data + b"\n\n"
+    line = b"data: " + data + b"\n\n"
+    return line if name is None else b"event: " + name.encode("ascii") + b"\n" + line
 
 
 def error_event(reply: ErrorReply) -> bytes:
     """Return the event that tells a client of a failure after the headers were sent."""
-    return event(reply.body())
+    return event(reply.body(), name="error" if reply.dialect is Dialect.ANTHROPIC else None)
+
+
+def keep_alive_event(dialect: Dialect) -> bytes:
+    """Return what keeps a stream of the dialect awake."""
+    return _PING if dialect is Dialect.ANTHROPIC else KEEP_ALIVE_COMMENT
 
 
 class EventStream:
@@ -39,12 +47,16 @@ class EventStream:
 
     Args:
         send: the ASGI channel.
-        keep_alive_interval: seconds of silence after which a comment is sent.
+        keep_alive_interval: seconds of silence after which ``keep_alive`` is sent.
+        keep_alive: a comment, or an event that means nothing.
     """
 
-    def __init__(self, send: Send, keep_alive_interval: float) -> None:
+    def __init__(
+        self, send: Send, keep_alive_interval: float, keep_alive: bytes = KEEP_ALIVE_COMMENT
+    ) -> None:
         self._send = send
         self._interval = keep_alive_interval
+        self._keep_alive_event = keep_alive
         self._started = False
         self._finished = False
         self._lock = asyncio.Lock()
@@ -101,4 +113,4 @@ class EventStream:
             if left > 0:
                 await asyncio.sleep(left)
             else:
-                await self._write(KEEP_ALIVE_COMMENT, more=True)
+                await self._write(self._keep_alive_event, more=True)

@@ -1,0 +1,1 @@
+"""The Anthropic dialect: messages, and the count of their tokens."""
