@@ -77,6 +77,8 @@ class SamplingParams:
         mirostat_eta: its learning rate.
         logprobs: how many likely tokens to tell beside each drawn one; None tells nothing.
         prompt_logprobs: the same for each token of the prompt but the first; None tells nothing.
+        cumulative_logprob: tell of the whole answer how likely the model found it.
+        suppress_tokens: tokens that are never drawn.
         grammar: what the answer must match; None for anything.
     """
 
@@ -104,6 +106,8 @@ class SamplingParams:
     mirostat_eta: float = 0.1
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    cumulative_logprob: bool = False
+    suppress_tokens: tuple[int, ...] = ()
     grammar: Grammar | None = None
 
 
@@ -163,6 +167,8 @@ class GenerationDelta:
         logprobs: of the tokens, where they were asked for; not of an end-of-sequence token.
         prompt_logprobs: of the prompt from its second token on, once, where they were asked for.
         stop: the stop string that ended the answer, if one did.
+        cumulative_logprob: of the last delta: the sum of the logprobs of the answer's tokens, the
+            end-of-sequence token included, where it was asked for.
         error: what went wrong, with `FinishReason.ERROR` only.
     """
 
@@ -175,6 +181,7 @@ class GenerationDelta:
     logprobs: tuple[TokenLogprobs, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     stop: str | None = None
+    cumulative_logprob: float | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mrs.chat_template import ChatTemplate
@@ -20,6 +20,11 @@ from mrs.runtime.engine import Engine
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
 from mrs.runtime.model_kind import require_generator
 from mrs.runtime.prompt_encoder import PromptEncoder
+from mrs.runtime.sampling.defaults import (
+    GENERATION_CONFIG_FILE,
+    SamplingDefaults,
+    model_defaults,
+)
 from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.session_pool import SessionKey, SessionPool
 from mrs.runtime.ticket import Published
@@ -47,6 +52,7 @@ class LoadedModel:
         vocab_size: width of the logits.
         threads: threads per operator.
         close: stops the engine and lets the session go. Idempotent.
+        sampling_defaults: how its authors sample from it.
     """
 
     name: str
@@ -57,6 +63,7 @@ class LoadedModel:
     vocab_size: int
     threads: int
     close: Callable[[], None]
+    sampling_defaults: SamplingDefaults = field(default_factory=dict)
 
 
 def load_served(
@@ -66,6 +73,7 @@ def load_served(
     max_model_len: int | None = None,
     threads: int | None = None,
     prefix_cache_bytes: int | None = None,
+    generation_config: bool = True,
     pool: SessionPool = _POOL,
 ) -> LoadedModel:
     """Load a version and start its engine; returns once a warm-up token was produced.
@@ -77,6 +85,7 @@ def load_served(
         threads: threads per operator; None means the processors that this process may use.
         prefix_cache_bytes: memory for ended sequences whose beginnings others reuse; 0 for none;
             None means a share of what is free.
+        generation_config: read how the model's authors sample; without, nothing is known of it.
         pool: where the session comes from.
 
     Raises:
@@ -89,6 +98,7 @@ def load_served(
     bridge = AsyncEngine()
     with ExitStack() as stack:
         parts = _read(version, max_seqs, max_model_len, threads)
+        defaults = _sampling_defaults(version) if generation_config else {}
         if prefix_cache_bytes is not None:
             _check_option("--prefix-cache-bytes", prefix_cache_bytes, 0, 1 << 50)
         kept = _default_prefix_cache_bytes() if prefix_cache_bytes is None else prefix_cache_bytes
@@ -106,6 +116,7 @@ def load_served(
             max_model_len=parts.max_length,
             vocab_size=version.lock.model.vocab_size,
             threads=parts.threads,
+            sampling_defaults=defaults,
             close=stack.pop_all().close,
         )
     raise AssertionError("unreachable")
@@ -167,6 +178,10 @@ def _prompt_encoder(version: ModelVersion, tokenizer: Tokenizer) -> PromptEncode
         add_bos=facts.add_bos,
         tool_template=template(version.tool_template_path),
     )
+
+
+def _sampling_defaults(version: ModelVersion) -> SamplingDefaults:
+    return model_defaults(version.path / GENERATION_CONFIG_FILE, version.lock.model.vocab_size)
 
 
 def _template_source(path: Path) -> str:

@@ -47,9 +47,10 @@ def check_sampling(sampling: SamplingParams, vocab_size: int) -> None:
         raise out_of_range("min_tokens", sampling.min_tokens, allowed)
     _check_dry(sampling.dry)
     tokens = f"a token id from 0 to {vocab_size - 1}"
-    for token in sampling.stop_token_ids:
-        if not 0 <= token < vocab_size:
-            raise out_of_range("stop_token_ids", token, tokens)
+    for name in ("stop_token_ids", "suppress_tokens"):
+        for token in getattr(sampling, name):
+            if not 0 <= token < vocab_size:
+                raise out_of_range(name, token, tokens)
     for token, value in sampling.logit_bias:
         if not 0 <= token < vocab_size:
             raise out_of_range("logit_bias", token, tokens)

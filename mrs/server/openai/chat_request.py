@@ -5,7 +5,7 @@ from __future__ import annotations
 from mrs.errors import InvalidValueError
 from mrs.runtime.generation import GenerationRequest
 from mrs.server.openai.messages import template_messages
-from mrs.server.openai.sampling import sampling_params
+from mrs.server.openai.sampling import chat_sampling_params
 from mrs.server.openai.schemas import ChatCompletionRequest
 from mrs.server.openai.unsupported import UNSUPPORTED_FIELDS, refuse_unsupported
 from mrs.server.served_model import ServedModel
@@ -37,7 +37,7 @@ def generation_request(request: ChatCompletionRequest, model: ServedModel) -> Ge
         raise InvalidValueError("The messages make an empty prompt.", param="messages")
     return GenerationRequest(
         prompt_ids,
-        sampling_params(request, model.vocab_size),
+        chat_sampling_params(request, model),
         request.n or 1,
         cache_salt=request.cache_salt or "",
     )

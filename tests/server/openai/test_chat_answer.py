@@ -16,7 +16,7 @@ from mrs.runtime.generation import (
 )
 from mrs.server.generation import Tally
 from mrs.server.openai.chat_answer import chat_answer
-from mrs.server.openai.sampling import sampling_params
+from mrs.server.openai.sampling import chat_sampling_params
 from mrs.server.openai.schemas import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
 from tests.server.fake_engine import Deltas, FakeEngine, end, served, token
 from tests.server.live_server import events
@@ -28,7 +28,7 @@ def answer(deltas: Sequence[Deltas], n: int = 1, **fields: Any) -> bytes:
     """What a client gets for the deltas."""
     body = {"messages": [{"role": "user", "content": "hi"}], "n": n, **fields}
     request = ChatCompletionRequest.model_validate_json(json.dumps(body))
-    sampling = sampling_params(request, MODEL.vocab_size)
+    sampling = chat_sampling_params(request, MODEL)
     written = chat_answer(request, GenerationRequest((1, 2, 3), sampling, n), MODEL)
     tally = Tally(3, n)
     sent = b""
