@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -17,10 +17,12 @@ from mrs.errors import ShuttingDownError
 from mrs.runtime.generation import (
     FinishReason,
     GenerationDelta,
+    GenerationEngine,
     GenerationRequest,
     GenerationStream,
 )
 from mrs.server.errors import GenerationFailedError, reply_to
+from mrs.server.generation_batch import GenerationBatch
 from mrs.server.interruption import Interruption, run_interruptible
 from mrs.server.lifecycle import Lifecycle
 from mrs.server.model_catalog import ModelCatalog
@@ -72,12 +74,32 @@ class Tally:
             raise GenerationFailedError(f"{self._open_choices} choices were left unfinished.")
 
 
+class BatchTally(Tally):
+    """The same for several requests: each has cached tokens of its own."""
+
+    def __init__(self, requests: Sequence[GenerationRequest]) -> None:
+        super().__init__(
+            sum(len(request.prompt_ids) for request in requests),
+            sum(request.n for request in requests),
+        )
+        self._request_of = [i for i, request in enumerate(requests) for _ in range(request.n)]
+        self._cached = [0] * len(requests)
+
+    def count(self, deltas: tuple[GenerationDelta, ...]) -> None:
+        """Take note of deltas; see `Tally.count`."""
+        for delta in deltas:
+            request = self._request_of[delta.index]
+            self._cached[request] = max(self._cached[request], delta.cached_tokens)
+        super().count(deltas)
+        self.cached_tokens = sum(self._cached)
+
+
 class Answer(Protocol):
     """One dialect's form of one answer."""
 
     @property
-    def generation(self) -> GenerationRequest:
-        """What to ask of the engine."""
+    def generation(self) -> GenerationRequest | tuple[GenerationRequest, ...]:
+        """What to ask of the engine; the choices of several requests are counted through."""
 
     @property
     def streamed(self) -> bool:
@@ -151,12 +173,13 @@ class GenerationResponse(Response, Generic[Parsed]):
         request = await self._call(self._parse)
         async with self._server.models.lease(request.model) as model:
             answer = await self._call(partial(self._prepare, request, model))
-            stream = model.engine.submit(answer.generation)
-            await self._send(stream, answer, events, scope, receive, send)
+            stream, tally = _submit(model.engine, answer.generation)
+            await self._send(stream, tally, answer, events, scope, receive, send)
 
     async def _send(
         self,
         stream: GenerationStream,
+        tally: Tally,
         answer: Answer,
         events: EventStream,
         scope: Scope,
@@ -164,7 +187,6 @@ class GenerationResponse(Response, Generic[Parsed]):
         send: Send,
     ) -> None:
         context = context_of(scope)
-        tally = Tally(len(answer.generation.prompt_ids), answer.generation.n)
         context.prompt_tokens = tally.prompt_tokens
         try:
             if answer.streamed:
@@ -184,6 +206,14 @@ class GenerationResponse(Response, Generic[Parsed]):
         return await anyio.to_thread.run_sync(
             function, abandon_on_cancel=True, limiter=_PREPARING_THREADS
         )
+
+
+def _submit(
+    engine: GenerationEngine, asked: GenerationRequest | tuple[GenerationRequest, ...]
+) -> tuple[GenerationStream, Tally]:
+    if isinstance(asked, GenerationRequest):
+        return engine.submit(asked), Tally(len(asked.prompt_ids), asked.n)
+    return GenerationBatch(engine, asked), BatchTally(asked)
 
 
 async def _collect(stream: GenerationStream, answer: Answer, tally: Tally) -> bytes:
