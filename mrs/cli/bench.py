@@ -1,20 +1,18 @@
-"""``mrs bench``: how fast a model is on this machine."""
+"""``mrs bench``: how fast a model, or a server, is."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mrs.cli.model_argument import ModelArgument, QuantizationOption, find_model
-from mrs.cli.options import Quantization, RepoOption, open_repository
+from mrs.cli.model_argument import QuantizationOption
+from mrs.cli.options import Quantization, RepoOption, complete_reference
 
-if TYPE_CHECKING:
-    from mrs.model_repo.version import ModelVersion
-    from mrs.runtime.benchmark import BenchmarkTest, Rate
-    from mrs.runtime.loading import LoadedModel
+SERVER_PANEL = "Load test of a server"
+_OF_MODELS = ("depth", "batch", "repetitions", "threads", "repo", "quant")
+_OF_SERVERS = ("streams", "rate", "arrivals", "requests", "endpoint", "slo_ttft", "slo_tpot")
 
 
 class Output(StrEnum):
@@ -24,8 +22,30 @@ class Output(StrEnum):
     JSON = "json"
 
 
+class ArrivalKind(StrEnum):
+    """How requests are spread over time."""
+
+    POISSON = "poisson"
+    FIXED = "fixed"
+
+
+class EndpointKind(StrEnum):
+    """Which API is asked."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+
+
 def bench(
-    model: ModelArgument,
+    context: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model of the repository, or a source; with --serve, the server's name for it.",
+            autocompletion=complete_reference,
+        ),
+    ] = None,
     prompt_tokens: Annotated[
         str, typer.Option("--prompt", "-p", metavar="N,...", help="Lengths of prompts; 0 for none.")
     ] = "512",
@@ -54,140 +74,151 @@ def bench(
     repo: RepoOption = None,
     quant: QuantizationOption = Quantization.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --output json.")] = False,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            rich_help_panel=SERVER_PANEL,
+            help="Measure a running OpenAI-compatible server, of any make, as its clients see it.",
+        ),
+    ] = None,
+    streams: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,...",
+            rich_help_panel=SERVER_PANEL,
+            help="Clients that ask again as soon as they have an answer (1).",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="R,...",
+            rich_help_panel=SERVER_PANEL,
+            help="Requests per second instead, whether or not the server keeps up.",
+        ),
+    ] = None,
+    arrivals: Annotated[
+        ArrivalKind,
+        typer.Option(
+            rich_help_panel=SERVER_PANEL, help="How these are spread: as users come, or evenly."
+        ),
+    ] = ArrivalKind.POISSON,
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            rich_help_panel=SERVER_PANEL,
+            help="Requests of each test; by default 4 of each stream, and at least 16.",
+        ),
+    ] = None,
+    endpoint: Annotated[
+        EndpointKind, typer.Option(rich_help_panel=SERVER_PANEL, help="Which API is asked.")
+    ] = EndpointKind.CHAT,
+    slo_ttft: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="MS",
+            rich_help_panel=SERVER_PANEL,
+            help="Most time to the first token for an answer to count as good.",
+        ),
+    ] = None,
+    slo_tpot: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="MS",
+            rich_help_panel=SERVER_PANEL,
+            help="Most time between tokens, on average, for the same.",
+        ),
+    ] = None,
+    api_key: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY",
+            envvar="OPENAI_API_KEY",
+            show_default=False,
+            rich_help_panel=SERVER_PANEL,
+            help="Sent to the server.",
+        ),
+    ] = "",
 ) -> None:
     """Measure how fast a model computes prompts (pp) and generates (tg), in tokens per second.
 
     Columns and options are llama-bench's. What is measured is what a client gets, without HTTP:
     scheduler, sampling and text included. Each test runs once to warm up.
 
+    With --serve, requests of --prompt random words are sent to a server instead, each answered
+    with --generate tokens, and what clients feel is measured: TTFT (time to first token), TPOT
+    (time per output token), ITL (time between two events), requests and tokens per second, and
+    goodput (answers per second within --slo-ttft and --slo-tpot).
+
     \b
     Examples:
       mrs bench smollm2
       mrs bench smollm2 -p 512 -n 128 -d 0,2048 -b 1,4,16 -r 5
       mrs bench smollm2:1 -p 0 -n 64 -b 16 -o json
+      mrs bench --serve http://127.0.0.1:1234 -p 128 -n 128 --streams 1,4,16,64
+      mrs bench --serve http://127.0.0.1:1234 --rate 2,4,8 --requests 100 --slo-ttft 500
     """
-    import asyncio
-
-    from mrs.cli.console import print_json
-    from mrs.cli.progress import make_progress
-
     as_json = as_json or output is Output.JSON
-    tests = _tests(prompt_tokens, generated_tokens, depth, batch)
-    version = find_model(model, open_repository(repo), quant, silent=as_json)
-    progress = make_progress(silent=as_json)
-    with progress.phase(f"Load {version.reference}"):
-        loaded = _load(version, tests, threads)
-    try:
-        with progress.phase("Measure", total=len(tests) * (repetitions + 1)) as advance:
-            rates = asyncio.run(_run(loaded, tests, repetitions, lambda: advance(1)))
-    finally:
-        loaded.close()
-    rows = [_row(version, loaded, test, rate) for test, rate in zip(tests, rates, strict=True)]
-    if as_json:
-        print_json({"results": rows})
-    else:
-        _print_table(rows)
+    if serve is not None:
+        from mrs.cli.bench_server import ServerBench, bench_server
 
-
-def _tests(prompts: str, generated: str, depths: str, batches: str) -> list[BenchmarkTest]:
-    from mrs.errors import UsageError
-    from mrs.runtime.benchmark import BenchmarkTest, TestKind
-
-    counts = [
-        *((TestKind.PROMPT, count) for count in _numbers("--prompt", prompts, least=0)),
-        *((TestKind.GENERATION, count) for count in _numbers("--generate", generated, least=0)),
-    ]
-    tests = [
-        BenchmarkTest(kind, count, depth, batch)
-        for depth, batch, (kind, count) in product(
-            _numbers("--depth", depths, least=0), _numbers("--batch", batches, least=1), counts
+        _refuse_given(context, _OF_MODELS, "with --serve")
+        server = ServerBench(
+            url=serve,
+            model=model,
+            prompt_tokens=prompt_tokens,
+            generated_tokens=generated_tokens,
+            streams=streams,
+            rate=rate,
+            arrivals=arrivals.value,
+            requests=requests,
+            endpoint=endpoint.value,
+            slo_ttft=slo_ttft,
+            slo_tpot=slo_tpot,
+            api_key=api_key,
         )
-        if count
-    ]
-    if not tests:
-        raise UsageError("There is nothing to measure.", hint="Give --prompt or --generate.")
-    return tests
+        bench_server(server, as_json=as_json)
+        return
 
+    from mrs.cli.bench_model import ModelBench, bench_model
 
-def _numbers(option: str, text: str, *, least: int) -> list[int]:
-    from mrs.errors import UsageError
-
-    numbers = [part.strip() for part in text.split(",")]
-    if not all(number.isascii() and number.isdecimal() for number in numbers):
-        raise UsageError(
-            f"{option} is {text!r:.60}; it must be numbers with commas between them.",
-            hint=f"For example: {option} 1,4,16",
-        )
-    found = [int(number) for number in numbers]
-    if min(found) < least:
-        raise UsageError(f"{option} holds {min(found)}; the least is {least}.")
-    return found
-
-
-def _load(version: ModelVersion, tests: list[BenchmarkTest], threads: int | None) -> LoadedModel:
-    from mrs.errors import UsageError
-    from mrs.runtime.loading import load_served
-
-    longest = max(test.length for test in tests)
-    context = version.lock.model.context_length
-    if longest > context:
-        raise UsageError(
-            f"The longest test needs {longest} tokens; {version.reference} has {context}.",
-            hint="Lower --prompt, --generate or --depth.",
-        )
-    return load_served(
-        version,
-        max_seqs=max(test.batch for test in tests),
-        max_model_len=max(2, longest),
+    _refuse_given(context, _OF_SERVERS, "without --serve")
+    options = ModelBench(
+        model=_required(model),
+        prompt_tokens=prompt_tokens,
+        generated_tokens=generated_tokens,
+        depth=depth,
+        batch=batch,
+        repetitions=repetitions,
         threads=threads,
-        # Rows that tests leave behind are of use to tests at a depth alone.
-        prefix_cache_bytes=1 << 40 if any(test.depth for test in tests) else 0,
+        repo=repo,
+        quant=quant,
     )
+    bench_model(options, as_json=as_json)
 
 
-async def _run(
-    loaded: LoadedModel, tests: list[BenchmarkTest], repetitions: int, on_repetition: Any
-) -> list[Rate]:
-    from mrs.runtime.benchmark import run_test
+def _refuse_given(context: typer.Context, names: tuple[str, ...], why: str) -> None:
+    """An option that would do nothing is a mistake, and is told."""
+    from mrs.errors import UsageError
 
-    return [
-        await run_test(loaded.engine, test, loaded.vocab_size, repetitions, on_repetition)
-        for test in tests
-    ]
-
-
-def _row(
-    version: ModelVersion, loaded: LoadedModel, test: BenchmarkTest, rate: Rate
-) -> dict[str, Any]:
-    lock = version.lock
-    return {
-        "model": version.reference,
-        "quant": lock.inputs.options.get("quant"),
-        "size": sum(file.size for file in lock.files),
-        "threads": loaded.threads,
-        "batch": test.batch,
-        "depth": test.depth,
-        "test": test.name,
-        "tokens_per_second": round(rate.mean, 2),
-        "deviation": round(rate.deviation, 2),
-        "samples": [round(sample, 2) for sample in rate.samples],
-    }
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{option} means nothing {why}.", hint="See mrs bench --help.")
 
 
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
+def _required(model: str | None) -> str:
+    from mrs.errors import UsageError
 
-    from mrs.cli.console import format_size, stdout_console
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("model", "quant"):
-        table.add_column(name)
-    for name in ("size", "threads", "batch"):
-        table.add_column(name, justify="right")
-    table.add_column("test")
-    table.add_column("tok/s", justify="right")
-    for row in rows:
-        speed = f"{row['tokens_per_second']:.2f} ± {row['deviation']:.2f}"
-        size, threads, batch = format_size(row["size"]), str(row["threads"]), str(row["batch"])
-        table.add_row(row["model"], row["quant"], size, threads, batch, row["test"], speed)
-    stdout_console().print(table)
+    if model is None:
+        raise UsageError(
+            "There is nothing to measure: MODEL is missing.",
+            hint="Name a model, or a server with --serve URL.",
+        )
+    return model

@@ -1,0 +1,1 @@
+"""Drives any OpenAI-compatible server and measures what its clients feel."""
