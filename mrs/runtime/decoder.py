@@ -121,7 +121,8 @@ class _Binding:
         ids = self._ids.resized(len(rows), width)
         query_lengths = self._query_lengths.resized(len(rows))
         key_lengths = self._key_lengths.resized(len(rows))
-        longest, wanted = 1, []
+        longest = 1
+        wanted: list[int] = []
         for position, row in enumerate(rows):
             if row is None or not row.new:
                 # An empty slot counts as one cached token and none new: the operator skips it.
@@ -144,10 +145,11 @@ class _Binding:
             self._rows_bound = rows
 
     def _bind_cache(self, cache: KVCache, first_slot: int, count: int) -> None:
-        shape = cache.tensor_shape(count)
+        dtype = cache.shape.type.dtype
         for layer in range(cache.shape.num_layers):
+            shape = cache.tensor_shape(layer, count)
             for which, name in enumerate(("key", "value")):
                 address = cache.address(layer, which, first_slot)
                 past, present = f"past_key_values.{layer}.{name}", f"present.{layer}.{name}"
-                self._binding.bind_input(past, "cpu", 0, np.float32, shape, address)
-                self._binding.bind_output(present, "cpu", 0, np.float32, shape, address)
+                self._binding.bind_input(past, "cpu", 0, dtype, shape, address)
+                self._binding.bind_output(present, "cpu", 0, dtype, shape, address)

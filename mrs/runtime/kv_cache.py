@@ -9,53 +9,18 @@ cache cost what its tokens cost, without a paged attention kernel.
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
+from mrs.runtime.kv_cache_shape import KVCacheShape, KVCacheType, LayerShape
 
-_ITEM_SIZE = 4
+__all__ = ["KVCache", "KVCacheShape", "KVCacheType", "LayerShape"]
+
 # Named only from Python 3.13 on; the value is Linux's.
 _MAP_NORESERVE = 0x4000
-_PAGE_ALIGNMENT = mmap.PAGESIZE
-
-
-@dataclass(frozen=True)
-class KVCacheShape:
-    """Sizes of a cache.
-
-    Attributes:
-        num_layers: layers, each with keys and values.
-        slots: sequences that fit at once.
-        num_kv_heads: heads of each.
-        min_capacity: tokens that a slot must hold at least.
-        head_dim: size of one head.
-    """
-
-    num_layers: int
-    slots: int
-    num_kv_heads: int
-    min_capacity: int
-    head_dim: int
-
-    @property
-    def capacity(self) -> int:
-        """Tokens that a slot holds: ``min_capacity`` rounded up so that heads start on pages."""
-        token = self.head_dim * _ITEM_SIZE
-        step = _PAGE_ALIGNMENT // np.gcd(_PAGE_ALIGNMENT, token)
-        return int(-(-self.min_capacity // step) * step)
-
-    @property
-    def bytes_per_token(self) -> int:
-        """Bytes that one token costs over all layers."""
-        return 2 * self.num_layers * self.num_kv_heads * self.head_dim * _ITEM_SIZE
-
-    def committed_bytes(self, tokens: int) -> int:
-        """Memory that a row of so many tokens takes: whole pages of each head of each layer."""
-        head = -(-tokens * self.head_dim * _ITEM_SIZE // mmap.PAGESIZE) * mmap.PAGESIZE
-        return 2 * self.num_layers * self.num_kv_heads * head
 
 
 class KVCache:
@@ -67,19 +32,15 @@ class KVCache:
 
     def __init__(self, shape: KVCacheShape) -> None:
         self.shape = shape
-        self._slot_bytes = shape.num_kv_heads * shape.capacity * shape.head_dim * _ITEM_SIZE
-        self._half_bytes = shape.slots * self._slot_bytes
-        self._maps = [_reserve(2 * self._half_bytes) for _ in range(shape.num_layers)]
-        self._layers = [self._array(mapping) for mapping in self._maps]
-        self._addresses = [layer.ctypes.data for layer in self._layers]
+        self._layers = [_LayerCache(layer, shape) for layer in shape.layers]
 
     def address(self, layer: int, which: int, slot: int) -> int:
         """Address of a slot's keys (``which`` 0) or values (1) in one layer."""
-        return self._addresses[layer] + which * self._half_bytes + slot * self._slot_bytes
+        return self._layers[layer].address(which, slot)
 
-    def tensor_shape(self, slots: int) -> tuple[int, int, int, int]:
+    def tensor_shape(self, layer: int, slots: int) -> tuple[int, int, int, int]:
         """Shape of the tensor that starts at an address and spans ``slots`` slots."""
-        return (slots, self.shape.num_kv_heads, self.shape.capacity, self.shape.head_dim)
+        return _tensor_shape(self.shape.layers[layer], slots)
 
     def carry_out(self, operation: CacheOperation) -> None:
         """Do what was decided between two steps."""
@@ -94,9 +55,14 @@ class KVCache:
                 self.release(slot)
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Copy the first ``length`` tokens of one slot to another."""
+        """Copy the first ``length`` tokens of one slot to another.
+
+        Of layers whose window has moved, what is left of them; that the source has it is for
+        `KVCacheShape.can_reuse` to say.
+        """
         for layer in self._layers:
-            layer[:, target, :, :length] = layer[:, source, :, :length]
+            kept = layer.shape.kept(length)
+            layer.array[:, target, :, :kept] = layer.array[:, source, :, :kept]
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy the first ``length`` tokens of one slot to another and release the source."""
@@ -104,31 +70,55 @@ class KVCache:
         self.release(source)
 
     def trim(self, slot: int, length: int) -> None:
-        """Give back the pages of a slot that hold none of its first ``length`` tokens."""
-        head_bytes = self.shape.capacity * self.shape.head_dim * _ITEM_SIZE
-        used = -(-length * self.shape.head_dim * _ITEM_SIZE // mmap.PAGESIZE) * mmap.PAGESIZE
-        if used == head_bytes:
-            return
-        for mapping in self._maps:
-            for which in (0, 1):
-                first = which * self._half_bytes + slot * self._slot_bytes
-                for start in range(first, first + self._slot_bytes, head_bytes):
-                    mapping.madvise(mmap.MADV_DONTNEED, start + used, head_bytes - used)
+        """Give back the pages of a slot that a row of ``length`` tokens has no use for."""
+        for layer in self._layers:
+            layer.trim(slot, length)
 
     def release(self, slot: int) -> None:
         """Give a slot's pages back to the system; what it held is gone."""
-        for mapping in self._maps:
-            for which in (0, 1):
-                start = which * self._half_bytes + slot * self._slot_bytes
-                mapping.madvise(mmap.MADV_DONTNEED, start, self._slot_bytes)
+        for layer in self._layers:
+            layer.release(slot)
 
-    def slot_view(self, layer: int, slot: int) -> NDArray[np.float32]:
+    def slot_view(self, layer: int, slot: int) -> NDArray[Any]:
         """Keys and values of a slot in one layer, ``[2, kv_heads, capacity, head_dim]``."""
-        return self._layers[layer][:, slot]
+        view: NDArray[Any] = self._layers[layer].array[:, slot]
+        return view
 
-    def _array(self, mapping: mmap.mmap) -> NDArray[np.float32]:
-        whole = np.frombuffer(mapping, dtype=np.float32)
-        return whole.reshape(2, *self.tensor_shape(self.shape.slots))
+
+class _LayerCache:
+    """One layer's mapping: the keys of all slots, then the values."""
+
+    def __init__(self, shape: LayerShape, cache: KVCacheShape) -> None:
+        self.shape = shape
+        self._half_bytes = cache.slots * shape.slot_bytes
+        self._mapping = _reserve(2 * self._half_bytes)
+        whole = np.frombuffer(self._mapping, dtype=cache.type.dtype)
+        self.array = whole.reshape(2, *_tensor_shape(shape, cache.slots))
+        self._address = self.array.ctypes.data
+
+    def address(self, which: int, slot: int) -> int:
+        return self._address + self._offset(which, slot)
+
+    def trim(self, slot: int, length: int) -> None:
+        used, head_bytes = self.shape.used_head_bytes(length), self.shape.head_bytes
+        if used == head_bytes:
+            return
+        for which in (0, 1):
+            first = self._offset(which, slot)
+            for start in range(first, first + self.shape.slot_bytes, head_bytes):
+                self._mapping.madvise(mmap.MADV_DONTNEED, start + used, head_bytes - used)
+
+    def release(self, slot: int) -> None:
+        for which in (0, 1):
+            start = self._offset(which, slot)
+            self._mapping.madvise(mmap.MADV_DONTNEED, start, self.shape.slot_bytes)
+
+    def _offset(self, which: int, slot: int) -> int:
+        return which * self._half_bytes + slot * self.shape.slot_bytes
+
+
+def _tensor_shape(layer: LayerShape, slots: int) -> tuple[int, int, int, int]:
+    return (slots, layer.num_kv_heads, layer.capacity, layer.head_dim)
 
 
 def _reserve(size: int) -> mmap.mmap:
