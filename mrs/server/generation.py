@@ -37,6 +37,15 @@ Result = TypeVar("Result")
 _PREPARING_THREADS = anyio.CapacityLimiter(2)
 
 
+async def run_preparation(function: Callable[[], Result], in_thread: bool) -> Result:
+    """Call what parses, renders or tokenizes; in a thread if it could stall other streams."""
+    if not in_thread:
+        return function()
+    return await anyio.to_thread.run_sync(
+        function, abandon_on_cancel=True, limiter=_PREPARING_THREADS
+    )
+
+
 class Tally:
     """Counts tokens and ended choices, and notices failures.
 
@@ -170,9 +179,10 @@ class GenerationResponse(Response, Generic[Parsed]):
                 await _fail(events, context, _stopped())
 
     async def _work(self, scope: Scope, receive: Receive, send: Send, events: EventStream) -> None:
-        request = await self._call(self._parse)
+        request = await run_preparation(self._parse, self._in_thread)
         async with self._server.models.lease(request.model) as model:
-            answer = await self._call(partial(self._prepare, request, model))
+            prepare = partial(self._prepare, request, model)
+            answer = await run_preparation(prepare, self._in_thread)
             stream, tally = _submit(model.engine, answer.generation)
             await self._send(stream, tally, answer, events, scope, receive, send)
 
@@ -199,13 +209,6 @@ class GenerationResponse(Response, Generic[Parsed]):
             raise
         finally:
             context.completion_tokens = tally.completion_tokens
-
-    async def _call(self, function: Callable[[], Result]) -> Result:
-        if not self._in_thread:
-            return function()
-        return await anyio.to_thread.run_sync(
-            function, abandon_on_cancel=True, limiter=_PREPARING_THREADS
-        )
 
 
 def _submit(
