@@ -47,7 +47,7 @@ def sampling_params(fields: SamplingFields, model: ServedModel, **more: Any) -> 
         "mirostat_tau": _mirostat_tau(fields),
         "dry": _dry(fields),
     }
-    return with_defaults(model.sampling_defaults, **given, **more)
+    return with_defaults(model.sampling_defaults, **(given | more))
 
 
 def chat_sampling_params(request: ChatCompletionRequest, model: ServedModel) -> SamplingParams:
