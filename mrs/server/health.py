@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
 from mrs import __version__
 from mrs.server.lifecycle import Lifecycle
-from mrs.server.served_model import ServedModel
+from mrs.server.model_catalog import ModelCatalog
+
+_LOAD = ("running", "waiting", "slots", "kv_bytes", "generated_tokens", "prefilled_tokens")
 
 
 class Alive(BaseModel):
@@ -23,6 +23,7 @@ class Health(BaseModel):
 
     Attributes:
         status: ``ok``, ``loading``, ``draining`` or ``failed``.
+        model: the default model; the next line is of it, too.
         running: sequences that are being generated.
         waiting: sequences in the queue.
         slots: most sequences that can run at once.
@@ -43,7 +44,7 @@ class Health(BaseModel):
     prefilled_tokens: int
 
 
-def health_router(model: ServedModel, lifecycle: Lifecycle) -> APIRouter:
+def health_router(models: ModelCatalog, lifecycle: Lifecycle) -> APIRouter:
     """Return the health routes."""
     router = APIRouter(tags=["health"])
 
@@ -55,15 +56,16 @@ def health_router(model: ServedModel, lifecycle: Lifecycle) -> APIRouter:
         return Health(
             status=lifecycle.status,
             version=__version__,
-            model=model.name,
-            max_model_len=model.max_model_len,
-            **dataclasses.asdict(model.engine.stats()),
+            model=models.default.name,
+            max_model_len=models.default.max_model_len,
+            **_load(models),
         )
 
-    @router.get("/health/live")
-    async def get_live() -> Alive:
-        """200 for as long as the process answers."""
-        return Alive(status="ok")
+    @router.get("/health/live", responses={503: {"model": Alive}})
+    async def get_live(response: Response) -> Alive:
+        """200 for as long as the process answers; 503 when only a restart can help."""
+        response.status_code = _status_code(lifecycle.alive)
+        return Alive(status="ok" if lifecycle.alive else "failed")
 
     @router.get("/health/ready", responses={503: {"model": Alive}})
     async def get_ready(response: Response) -> Alive:
@@ -72,6 +74,12 @@ def health_router(model: ServedModel, lifecycle: Lifecycle) -> APIRouter:
         return Alive(status=lifecycle.status)
 
     return router
+
+
+def _load(models: ModelCatalog) -> dict[str, int]:
+    """The load of all engines together."""
+    stats = [engine.stats() for engine in models.engines().values()]
+    return {name: sum(getattr(each, name) for each in stats) for name in _LOAD}
 
 
 def _status_code(ready: bool) -> int:

@@ -5,14 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-from mrs.runtime.generation import GenerationEngine
+
+class Drainable(Protocol):
+    """What takes requests: an engine, or all of a catalog's."""
+
+    @property
+    def ready(self) -> bool:
+        """A request sent now would be taken."""
+
+    @property
+    def alive(self) -> bool:
+        """It has not failed for good."""
+
+    def drain(self) -> None:
+        """Take no new requests; those admitted go on."""
 
 
 class Lifecycle:
-    """From ready over draining to stopped. All methods belong to the event loop's thread."""
+    """From ready over draining to stopped. All methods belong to the event loop's thread.
 
-    def __init__(self, engine: GenerationEngine) -> None:
+    Args:
+        engine: what takes the requests.
+    """
+
+    def __init__(self, engine: Drainable) -> None:
         self._engine = engine
         self._draining = False
         self._running = 0
@@ -24,6 +42,11 @@ class Lifecycle:
     def draining(self) -> bool:
         """Whether new requests are refused for good."""
         return self._draining
+
+    @property
+    def alive(self) -> bool:
+        """Whether what takes the requests has not failed for good."""
+        return self._engine.alive
 
     @property
     def ready(self) -> bool:

@@ -1,19 +1,57 @@
-"""The one model that a server answers for."""
+"""A loaded model as the endpoints see it, and what is known of one that is not loaded."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Protocol
 
 from mrs import __version__
-from mrs.errors import UnknownModelError
+from mrs.model_repo.lock import EmbeddingFacts
+from mrs.runtime.embedder import Embeddings
 from mrs.runtime.generation import GenerationEngine
+from mrs.runtime.sampling.defaults import SamplingDefaults
 
 DEFAULT_MODEL = "default"
-_LONGEST_SHOWN_NAME = 100
+
+
+class ModelKind(StrEnum):
+    """What a model makes of a text."""
+
+    TEXT = "text"
+    EMBEDDING = "embedding"
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What is known of a model, loaded or not.
+
+    Attributes:
+        name: what clients call it.
+        kind: what it makes.
+        created: seconds since the epoch, as `GET /v1/models` shows it.
+        max_model_len: most tokens of prompt and answer together, or of a text to embed.
+        architecture: family, as its checkpoint spells it; empty if not known.
+        quant: how the export was told to store its weights; empty if not known.
+        digest: identifies the artifact; empty if not known.
+    """
+
+    name: str
+    kind: ModelKind
+    created: int
+    max_model_len: int
+    architecture: str = ""
+    quant: str = ""
+    digest: str = ""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What the API calls ``system_fingerprint``: changes with the model or the software."""
+        text = f"{__version__}/{self.name}/{self.created}/{self.max_model_len}/{self.digest}"
+        return "fp_" + hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 class ChatEncoder(Protocol):
@@ -29,18 +67,33 @@ class ChatEncoder(Protocol):
         """
 
 
+class TextTokenizer(Protocol):
+    """Text <-> token ids; see `mrs.runtime.tokenizer.Tokenizer`."""
+
+    def encode(self, text: str, *, add_bos: bool = False, parse_special: bool = True) -> list[int]:
+        """The ids of a text; ``parse_special``: the text of a control token means that token."""
+
+    def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
+        """The text of some tokens; bytes that are no UTF-8 become U+FFFD."""
+
+
 @dataclass(frozen=True)
 class ServedModel:
-    """A model that is loaded and can answer.
+    """A model that is loaded and generates text.
 
     Attributes:
-        name: what clients call it; ``default`` names it too.
+        name: what clients call it; ``default`` may name it too.
         created: seconds since the epoch, as `GET /v1/models` shows it.
         max_model_len: most tokens of prompt and answer together.
         vocab_size: width of the logits.
         prompts: its chat template and tokenizer.
         engine: what generates.
         token_bytes: bytes of a token, those of special ones included.
+        tokenizer: text <-> token ids, without the template.
+        chat_template: the text of the template; None if the model has none.
+        tool_template: the same for conversations with tools, if it is another.
+        sampling_defaults: how tokens are drawn where a request leaves it open.
+        architecture: see `ModelDescription`, as the next two.
     """
 
     name: str
@@ -50,22 +103,71 @@ class ServedModel:
     prompts: ChatEncoder
     engine: GenerationEngine
     token_bytes: Callable[[int], bytes]
-
-    def require(self, name: str) -> None:
-        """Check that a request for the model ``name`` means this model.
-
-        Raises:
-            UnknownModelError: it means another one.
-        """
-        if name not in (self.name, DEFAULT_MODEL):
-            raise UnknownModelError(
-                f"The model {name[:_LONGEST_SHOWN_NAME]!r} is not served here; {self.name!r} is, "
-                f"also by the name {DEFAULT_MODEL!r}.",
-                param="model",
-            )
+    tokenizer: TextTokenizer
+    chat_template: str | None = None
+    tool_template: str | None = None
+    sampling_defaults: SamplingDefaults = field(default_factory=dict)
+    architecture: str = ""
+    quant: str = ""
+    digest: str = ""
 
     @cached_property
+    def description(self) -> ModelDescription:
+        """The model as lists show it."""
+        return ModelDescription(
+            name=self.name,
+            kind=ModelKind.TEXT,
+            created=self.created,
+            max_model_len=self.max_model_len,
+            architecture=self.architecture,
+            quant=self.quant,
+            digest=self.digest,
+        )
+
+    @property
     def fingerprint(self) -> str:
-        """What the API calls ``system_fingerprint``: changes with the model or the software."""
-        text = f"{__version__}/{self.name}/{self.created}/{self.vocab_size}"
-        return "fp_" + hashlib.sha256(text.encode()).hexdigest()[:12]
+        """What the API calls ``system_fingerprint``."""
+        return self.description.fingerprint
+
+
+class TextEmbedder(Protocol):
+    """Texts -> vectors; see `mrs.runtime.embedder.Embedder`."""
+
+    @property
+    def facts(self) -> EmbeddingFacts:
+        """Of the model."""
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        purpose: str | None = None,
+        truncate: bool = False,
+        dimensions: int | None = None,
+    ) -> Embeddings:
+        """The vectors of texts; blocks while they are computed, from any thread.
+
+        Raises:
+            InvalidValueError: a text or an option is outside what the model allows.
+            EngineError: ONNX Runtime fails.
+        """
+
+
+@dataclass(frozen=True)
+class ServedEmbedder:
+    """A model that is loaded and makes vectors of texts.
+
+    Attributes:
+        description: the model as lists show it.
+        embedder: makes the vectors.
+        tokenizer: text <-> token ids.
+    """
+
+    description: ModelDescription
+    embedder: TextEmbedder
+    tokenizer: TextTokenizer
+
+    @property
+    def name(self) -> str:
+        """What clients call it."""
+        return self.description.name

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from mrs.cli.serve import serve
+from mrs.cli.serve import model_aliases, serve
 from mrs.errors import ModelLoadError, ModelNotFoundError, UsageError
 from mrs.export.pipeline import ExportOutcome, ExportRequest
 from mrs.export.progress import Progress
@@ -22,6 +22,7 @@ from mrs.runtime.loading import LoadedModel
 from mrs.server.http_server import HttpServer
 from tests.model_repo.samples import publish
 from tests.server.fake_engine import FakeEncoder, FakeEngine
+from tests.server.fake_models import FakeSource
 
 
 @dataclass
@@ -208,3 +209,30 @@ def test_a_source_is_exported_first(
     run(str(file), *FREE, "--quant", "fp32")
     assert asked == [ExportRequest(source=str(file), quant="fp32")]
     assert loader.calls[0][0].reference == "exported:1"
+
+
+def test_of_several_models_the_first_is_loaded(
+    run: Run, repository: ModelRepository, loader: Loader, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(repository, "other")
+    run("tiny", "other", *FREE, "--json")
+    assert [version.reference for version, _ in loader.calls] == ["tiny:1"]
+    assert json.loads(capsys.readouterr().out)["models"] == ["tiny", "other"]
+
+
+def test_a_lazy_server_loads_nothing(run: Run, loader: Loader) -> None:
+    run("tiny", *FREE, "--lazy")
+    assert not loader.calls
+
+
+@pytest.mark.parametrize("alias", ["gpt", "=tiny", "gpt=", "gpt=nothing", "default=tiny"])
+def test_an_alias_that_cannot_be_is_refused(run: Run, loader: Loader, alias: str) -> None:
+    with pytest.raises(UsageError):
+        run("tiny", *FREE, "--alias", alias)
+    assert not loader.calls
+
+
+def test_a_model_has_the_name_that_the_user_wrote() -> None:
+    source = FakeSource("tiny")
+    models = [("org/tiny", source), ("other", FakeSource("other"))]
+    assert model_aliases(["gpt=org/tiny"], models) == {"org/tiny": "tiny", "gpt": "tiny"}

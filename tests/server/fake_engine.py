@@ -157,6 +157,16 @@ class FakeEncoder:
         return tuple(ord(char) for message in messages for char in message["content"])
 
 
+class FakeTokenizer:
+    """One token id per character."""
+
+    def encode(self, text: str, *, add_bos: bool = False, parse_special: bool = True) -> list[int]:
+        return [ord(char) for char in text]
+
+    def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
+        return "".join(map(chr, ids))
+
+
 def say(*texts: str) -> Script:
     """A script that says the same in every choice: one token a text, then end of sequence."""
 
@@ -176,4 +186,5 @@ def served(engine: FakeEngine, encoder: FakeEncoder | None = None) -> ServedMode
         prompts=encoder or FakeEncoder(),
         engine=engine,
         token_bytes=lambda token: PIECES.get(token, b""),
+        tokenizer=FakeTokenizer(),
     )

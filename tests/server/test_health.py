@@ -39,5 +39,11 @@ def test_probes_see_that_requests_are_not_taken(
 
 
 def test_a_process_that_answers_is_live(client: TestClient, engine: FakeEngine) -> None:
-    engine.ready = engine.alive = False
+    engine.ready = False
     assert client.get("/health/live").status_code == 200
+
+
+def test_an_engine_that_died_asks_for_a_restart(client: TestClient, engine: FakeEngine) -> None:
+    engine.ready = engine.alive = False
+    reply = client.get("/health/live")
+    assert (reply.status_code, reply.json()) == (503, {"status": "failed"})

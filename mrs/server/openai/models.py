@@ -1,28 +1,112 @@
-"""``GET /v1/models`` and ``GET /v1/models/{model}``."""
+"""``/v1/models``: which models there are, and where each is."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from mrs.server.openai.schemas import ErrorBody, ModelCard, ModelList
-from mrs.server.served_model import ServedModel
+from fastapi import APIRouter, Request, Response
+
+from mrs.errors import RequestError, UnknownModelError
+from mrs.server.model_catalog import (
+    ModelCatalog,
+    ModelFixedError,
+    ModelState,
+    ModelStatus,
+)
+from mrs.server.openai.model_schemas import (
+    ModelCard,
+    ModelList,
+    ModelOperationRequest,
+    ModelStatusResponse,
+)
+from mrs.server.openai.schemas import ErrorBody
+from mrs.server.openapi import json_body
+from mrs.server.request_body import read_json_body
+from mrs.server.settings import ServerSettings
+from mrs.server.validation import parse_request
+
+_BODY = json_body("ModelOperationRequest")
+_NOT_FOUND = {"model": ModelStatusResponse, "description": "The model is not served."}
+_FAILURES: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorBody, "description": "The body is malformed."},
+    404: _NOT_FOUND,
+    409: {"model": ModelStatusResponse, "description": "The model is in use, or stays loaded."},
+    503: {"model": ModelStatusResponse, "description": "The model cannot be loaded."},
+}
+Operation = Callable[[str], Awaitable[ModelState]]
 
 
-def models_router(model: ServedModel) -> APIRouter:
+def models_router(models: ModelCatalog, settings: ServerSettings) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["models"])
-    card = ModelCard(id=model.name, created=model.created, max_model_len=model.max_model_len)
 
     @router.get("/v1/models")
     async def list_models() -> ModelList:
-        """List the models that are served."""
-        return ModelList(data=[card])
+        """List the models that are served, the default one first."""
+        return ModelList(data=[_card(state) for state in models.states()])
 
     # A name may hold slashes.
     @router.get("/v1/models/{name:path}", responses={404: {"model": ErrorBody}})
     async def get_model(name: str) -> ModelCard:
-        """Describe one model; `default` is the served one."""
-        model.require(name)
-        return card
+        """Describe one model; `default` is the first one."""
+        return _card(models.state(name))
+
+    async def answer(request: Request, response: Response, do: Operation) -> ModelStatusResponse:
+        body = await read_json_body(request, settings.max_body_bytes)
+        name = parse_request(ModelOperationRequest, body).model_id
+        try:
+            state = await do(name)
+        except RequestError as error:
+            response.status_code = error.status
+            return ModelStatusResponse(
+                model_id=name, status=_status_after(error, models, name), error=error.message
+            )
+        return ModelStatusResponse(
+            model_id=state.description.name, status=state.status, error=state.error
+        )
+
+    @router.post(
+        "/v1/models/status", responses={400: _FAILURES[400], 404: _NOT_FOUND}, openapi_extra=_BODY
+    )
+    async def get_model_status(request: Request, response: Response) -> ModelStatusResponse:
+        """Tell where a model is."""
+
+        async def look(name: str) -> ModelState:
+            return models.state(name)
+
+        return await answer(request, response, look)
+
+    @router.post("/v1/models/unload", responses=_FAILURES, openapi_extra=_BODY)
+    async def unload_model(request: Request, response: Response) -> ModelStatusResponse:
+        """Give a model's memory back after its last answer; the next request loads it again."""
+        return await answer(request, response, models.unload)
+
+    @router.post("/v1/models/reload", responses=_FAILURES, openapi_extra=_BODY)
+    async def reload_model(request: Request, response: Response) -> ModelStatusResponse:
+        """Load a model, again if it is loaded; returns when it is ready."""
+        return await answer(request, response, models.reload)
 
     return router
+
+
+def _card(state: ModelState) -> ModelCard:
+    model = state.description
+    return ModelCard(
+        id=model.name,
+        created=model.created,
+        root=model.name,
+        max_model_len=model.max_model_len,
+        kind=model.kind,
+        status=state.status,
+        quant=model.quant or None,
+        architecture=model.architecture or None,
+    )
+
+
+def _status_after(error: RequestError, models: ModelCatalog, name: str) -> ModelStatus:
+    if isinstance(error, UnknownModelError):
+        return ModelStatus.NOT_FOUND
+    if isinstance(error, ModelFixedError):
+        return ModelStatus.NO_LOADER_CONFIG
+    return models.state(name).status

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrs.errors import UsageError
+from mrs.model_repo.repository import ModelRepository
+from mrs.model_repo.version import ModelVersion
+from mrs.server.model_source import EngineOptions, RepositoryModel, repository_models
+from mrs.server.served_model import ModelKind, ServedEmbedder, ServedModel
+from tests import tiny_embedder
+from tests.export.gguf_files import write_llama
+from tests.model_repo.samples import publish
+
+
+@pytest.fixture(scope="module")
+def embedding(tmp_path_factory: pytest.TempPathFactory) -> ModelVersion:
+    folder = tmp_path_factory.mktemp("embedder")
+    model = tiny_embedder.write_folder(folder / "model")
+    return tiny_embedder.export(model, ModelRepository(folder / "repo"))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> ModelVersion:
+    from mrs.export.pipeline import ExportRequest, export_model
+    from mrs.export.progress import SilentProgress
+
+    folder = tmp_path_factory.mktemp("tiny")
+    request = ExportRequest(str(write_llama(folder / "tiny.gguf")), quant="fp32")
+    return export_model(request, ModelRepository(folder / "repo"), SilentProgress()).version
+
+
+def test_a_version_that_generates_text_is_loaded_whole(tiny: ModelVersion) -> None:
+    source = RepositoryModel(tiny, EngineOptions(max_seqs=1, max_model_len=10), "x")
+    opened = source.load()
+    try:
+        assert isinstance(opened.model, ServedModel)
+        assert opened.model.description == source.description
+        assert (opened.model.name, opened.model.max_model_len) == ("x", 10)
+        assert opened.model.tokenizer.decode(opened.model.tokenizer.encode("ab")) == "ab"
+        assert opened.model.chat_template == tiny.chat_template_path.read_text()
+        assert opened.model.engine.ready
+    finally:
+        opened.close()
+    assert not opened.model.engine.alive
+
+
+def test_an_embedding_model_makes_vectors(embedding: ModelVersion) -> None:
+    source = RepositoryModel(embedding, EngineOptions(), "x")
+    assert source.description.kind is ModelKind.EMBEDDING
+    opened = source.load()
+    try:
+        assert isinstance(opened.model, ServedEmbedder)
+        facts = embedding.lock.model.embedding
+        assert facts is not None
+        assert opened.model.embedder.embed(["a"]).vectors.shape == (1, facts.size)
+        assert source.description.max_model_len == facts.max_length
+    finally:
+        opened.close()
+
+
+def test_memory_is_weights_and_one_long_text(tmp_path: Path) -> None:
+    version = publish(ModelRepository(tmp_path))
+    short, long = (
+        RepositoryModel(version, EngineOptions(max_model_len=length), "x").memory
+        for length in (1000, 2000)
+    )
+    # 2 layers, keys and values, 1 head of 8 floats of 4 bytes.
+    assert long - short == 1000 * 2 * 2 * 8 * 4
+    assert short - 1000 * 128 == int(version.size * 1.25)
+
+
+def test_versions_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    repository = ModelRepository(tmp_path)
+    versions = [
+        publish(repository),
+        publish(repository, content=b"other"),
+        publish(repository, "b"),
+    ]
+    sources = repository_models(versions, EngineOptions())
+    assert [source.description.name for source in sources] == ["tiny:1", "tiny:2", "b"]
+
+
+def test_a_version_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    version = publish(ModelRepository(tmp_path))
+    with pytest.raises(UsageError, match="tiny:1"):
+        repository_models([version, version], EngineOptions())
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, 9999), (2, 2048)])
+def test_with_several_models_the_length_is_an_upper_bound(
+    tmp_path: Path, count: int, expected: int
+) -> None:
+    repository = ModelRepository(tmp_path)
+    versions = [publish(repository, name) for name in "ab"[:count]]
+    sources = repository_models(versions, EngineOptions(max_model_len=9999))
+    assert sources[0].description.max_model_len == expected
+
+
+def test_artifacts_of_other_content_have_other_fingerprints(tmp_path: Path) -> None:
+    repository = ModelRepository(tmp_path)
+    one, other = (
+        RepositoryModel(publish(repository, content=content), EngineOptions(), "x").description
+        for content in (b"one", b"other")
+    )
+    assert one.fingerprint != other.fingerprint
