@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import orjson
-
 from mrs.errors import ContextLengthExceededError, InvalidValueError
-from mrs.runtime.generation import Grammar, GrammarKind
+from mrs.runtime.generation import Grammar
+from mrs.runtime.grammar import json_schema_grammar
 from mrs.server.anthropic.schemas import CountTokensRequest, MessagesRequest
 from mrs.server.anthropic.tools import function_tools, tool_choice
 from mrs.server.anthropic.turns import template_messages
 from mrs.server.anthropic.unsupported import UNSUPPORTED_FIELDS
 from mrs.server.conversation.conversation import AnswerOptions, Conversation
 from mrs.server.conversation.prepare import PreparedConversation, prepare
+from mrs.server.openai.grammar_fields import asked_grammar
 from mrs.server.openai.sampling import sampling_params
 from mrs.server.openai.unsupported import refuse_unsupported
 from mrs.server.served_model import ServedModel
@@ -144,6 +144,13 @@ def _asked_effort(request: CountTokensRequest) -> str | None:
 def _response_format(request: CountTokensRequest) -> Grammar | None:
     wanted = request.output_config.format if request.output_config else None
     wanted = wanted or request.output_format
+    asked = asked_grammar(request.grammar, request.response_format)
     if wanted is None:
-        return None
-    return Grammar(GrammarKind.JSON_SCHEMA, orjson.dumps(wanted.json_schema).decode())
+        return asked
+    if asked is not None:
+        raise InvalidValueError(
+            "'output_config.format' is one of two fields that say what the text must match.",
+            hint="Send one of them.",
+            param="output_config.format",
+        )
+    return json_schema_grammar(wanted.json_schema)

@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from mrs.server.anthropic.blocks import Content, TextBlocks
+from mrs.server.openai.grammar_fields import GrammarField, ResponseFormat
 from mrs.server.openai.sampling_fields import SamplingFields, StopString
 from mrs.server.validation import UNSUPPORTED, RequestModel
 
@@ -121,6 +122,8 @@ class CountTokensRequest(SamplingFields):
         None, description="Older name of `output_config.format`."
     )
     enable_thinking: bool | None = Field(None, description="mistral.rs's name of `thinking`.")
+    grammar: GrammarField | None = Field(None, description="What the text must match.")
+    response_format: ResponseFormat | None = Field(None, description="OpenAI's form of the same.")
     reasoning_effort: str | None = Field(
         None, max_length=32, description="mistral.rs's name of `output_config.effort`."
     )
