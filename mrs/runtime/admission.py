@@ -1,9 +1,9 @@
-"""What is checked of a request before the engine takes it."""
+"""What is checked, and made to fit, of a request before the engine takes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mrs.errors import ContextLengthExceededError, InvalidValueError
 from mrs.runtime.detokenizer import Detokenizer
@@ -21,6 +21,8 @@ class EngineModel:
         max_length: most tokens of prompt and answer together.
         new_detokenizer: makes a fresh detokenizer.
         token_pieces: bytes of each token; what is not there has none.
+        kv_tokens: most tokens of one sequence for which there is memory; None for any.
+        bos_token_id: what a prompt begins with, if anything.
     """
 
     vocab_size: int
@@ -28,13 +30,21 @@ class EngineModel:
     max_length: int
     new_detokenizer: Callable[[], Detokenizer]
     token_pieces: Sequence[bytes] = ()
+    kv_tokens: int | None = None
+    bos_token_id: int | None = None
+
+    @property
+    def capacity(self) -> int:
+        """Most tokens of prompt and answer, by context and memory."""
+        return self.max_length if self.kv_tokens is None else min(self.max_length, self.kv_tokens)
 
 
-def check_request(request: GenerationRequest, model: EngineModel) -> None:
-    """Refuse what could only fail later.
+def admit_request(request: GenerationRequest, model: EngineModel) -> GenerationRequest:
+    """Refuse what could only fail later; gives the request as it will be answered.
 
     Raises:
-        ContextLengthExceededError: prompt plus requested tokens exceed the model's length.
+        ContextLengthExceededError: prompt plus requested tokens exceed the model's length, or the
+            memory that there is for them.
         InvalidValueError: a token id is outside the vocabulary, the prompt is empty, or a number
             is outside what it may be.
     """
@@ -49,10 +59,38 @@ def check_request(request: GenerationRequest, model: EngineModel) -> None:
     if request.n < 1:
         raise out_of_range("n", request.n, "at least 1")
     check_sampling(request.sampling, model.vocab_size)
-    wanted = request.sampling.max_tokens or 1
-    if len(prompt) + wanted > model.max_length:
+    if request.truncate:
+        request = replace(request, prompt_ids=_truncated(request, model))
+    _check_capacity(request, model)
+    return request
+
+
+def _truncated(request: GenerationRequest, model: EngineModel) -> tuple[int, ...]:
+    """The prompt without as much of its beginning as is too long, but for the token it began with.
+
+    Where not even that leaves room for the answer, it stays as it is.
+    """
+    prompt = request.prompt_ids
+    room = model.capacity - (request.sampling.max_tokens or 1)
+    head = prompt[:1] if prompt[0] == model.bos_token_id else ()
+    if len(prompt) <= room or room <= len(head):
+        return prompt
+    return (*head, *prompt[len(prompt) - room + len(head) :])
+
+
+def _check_capacity(request: GenerationRequest, model: EngineModel) -> None:
+    prompt, wanted = len(request.prompt_ids), request.sampling.max_tokens or 1
+    if prompt + wanted <= model.capacity:
+        return
+    needed = prompt + wanted
+    needs = f"the request needs {needed}: {prompt} in the prompt and {wanted} in the answer"
+    if needed > model.max_length:
         raise ContextLengthExceededError(
-            f"This model's context holds {model.max_length} tokens; the request needs "
-            f"{len(prompt) + wanted}: {len(prompt)} in the prompt and {wanted} in the answer.",
+            f"This model's context holds {model.max_length} tokens; {needs}.",
             hint="Shorten the messages or lower max_tokens.",
         )
+    raise ContextLengthExceededError(
+        f"The memory of the KV cache holds {model.kv_tokens} tokens; {needs}.",
+        hint="Shorten the messages, lower max_tokens, or start the server with more "
+        "--kv-cache-bytes.",
+    )

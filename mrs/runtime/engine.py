@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrs.errors import EngineError, ShuttingDownError
-from mrs.runtime.admission import EngineModel, check_request
+from mrs.runtime.admission import EngineModel, admit_request
 from mrs.runtime.answer import Answer
 from mrs.runtime.drawing import draw_tokens
 from mrs.runtime.generation import (
@@ -25,6 +26,7 @@ from mrs.runtime.generation import (
     SamplingParams,
 )
 from mrs.runtime.kv_cache import KVCache
+from mrs.runtime.prompt_scoring import score_prompt
 from mrs.runtime.sampling import Sampler
 from mrs.runtime.scheduler import Row, Scheduler, Step
 from mrs.runtime.sequence import Sequence
@@ -37,7 +39,7 @@ class StepRunner(Protocol):
     """Computes a step; `mrs.runtime.decoder.Decoder`, or a stand-in in tests."""
 
     def run(self, step: Step) -> NDArray[np.float32]:
-        """Logits ``[rows that draw, vocab]``; the step's moves have been carried out."""
+        """Logits ``[wanted positions, vocab]``; the step's moves have been carried out."""
 
 
 class Engine:
@@ -76,6 +78,7 @@ class Engine:
         self._generated = 0
         self._prefilled = 0
         self._cached = 0
+        self._recomputed = 0
 
     # --- called from other threads --------------------------------------------------------------
 
@@ -88,6 +91,11 @@ class Engine:
         with self._changed:
             self._changed.wait_for(lambda: self._warm or self._stopping, timeout)
             return self._warm and not self._stopping
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens of prompt and answer of one sequence, by the model and by memory."""
+        return self._model.capacity
 
     @property
     def ready(self) -> bool:
@@ -108,15 +116,15 @@ class Engine:
         """Admit a request; before `start`, it waits for that.
 
         Raises:
-            ContextLengthExceededError: it can never fit.
+            ContextLengthExceededError: it can never fit the context, or the memory.
             InvalidValueError: a token id is outside the vocabulary, the prompt is empty, or a
                 number is outside what it may be.
             QueueFullError: the waiting queue is at its bound.
             ShuttingDownError: the engine drains or has stopped.
         """
-        check_request(request, self._model)
+        request = admit_request(request, self._model)
         self._check_room(request)  # Here already: a full engine prepares nothing.
-        ticket = Ticket(listener)
+        ticket = Ticket(request, listener)
         # All that may fail is made here: the caller hears of it, and the engine thread is safe.
         choices = [self._choice(ticket, request, index) for index in range(request.n)]
         with self._changed:
@@ -153,16 +161,17 @@ class Engine:
         """Numbers of this moment."""
         with self._changed:
             holders = self._scheduler.running
-            tokens = sum(sequence.num_computed for sequence in holders)
-            tokens += self._scheduler.kept_tokens
             return EngineStats(
                 running=len(holders),
                 waiting=self._scheduler.waiting,
                 slots=self._scheduler.config.max_seqs,
-                kv_bytes=tokens * self._cache.shape.bytes_per_token,
+                kv_bytes=self._scheduler.kv_bytes,
+                kv_budget=self._scheduler.config.max_kv_bytes,
                 generated_tokens=self._generated,
                 prefilled_tokens=self._prefilled,
                 cached_tokens=self._cached,
+                preemptions=self._scheduler.preemptions,
+                recomputed_tokens=self._recomputed,
             )
 
     def _check_room(self, request: GenerationRequest) -> None:
@@ -180,7 +189,7 @@ class Engine:
             request.prompt_ids,
             request.sampling,
             index,
-            self._model.max_length,
+            self._model.capacity,
             salt=request.cache_salt,
         )
         answer = Answer(sequence, self._model.new_detokenizer(), self._model.eos_token_ids)
@@ -225,6 +234,7 @@ class Engine:
             while not (self._stopping or self._scheduler.has_work):
                 if self._choices:
                     raise RuntimeError("the engine is idle, but not all sequences have ended")
+                self._scheduler.check_idle()
                 self._changed.wait()
             given_up, self._given_up = self._given_up, set()
             sequences = [sequence for ticket in given_up for sequence in ticket.sequences]
@@ -250,21 +260,34 @@ class Engine:
             for row in step.active:
                 published.append(self._end(row.sequence, FinishReason.ERROR, error))
             return
+        drawing: list[tuple[Choice, NDArray[np.float32]]] = []
+        first = 0
         for row in step.active:
             self._advance(row)
-        drawing = [self._choices[row.sequence] for row in step.active if row.draws]
-        drawn = draw_tokens(zip(drawing, logits, strict=True))
-        for choice, result in zip(drawing, drawn, strict=True):
+            wanted, first = logits[first : first + row.wanted], first + row.wanted
+            choice = self._choices[row.sequence]
+            try:
+                if row.scored:
+                    score_prompt(choice, row, wanted)
+            except Exception as error:
+                _log.exception("Scoring a prompt failed.")
+                published.append(self._end(row.sequence, FinishReason.ERROR, error))
+                continue
+            if row.draws:
+                drawing.append((choice, wanted[-1]))
+        for (choice, _), result in zip(drawing, draw_tokens(drawing), strict=True):
             published.append(self._take(choice, result))
 
     def _advance(self, row: Row) -> None:
         """A row's new tokens are in the cache."""
         sequence = row.sequence
-        if row.past == sequence.num_cached:
-            self._cached += row.past
-        sequence.num_computed += row.new
-        if sequence.num_computed <= len(sequence.prompt_ids):
-            self._prefilled += row.new
+        if not sequence.furthest:
+            self._cached += sequence.num_cached
+        sequence.num_computed = reached = row.past + row.new
+        known = max(row.past, sequence.furthest)
+        self._recomputed += min(known, reached) - row.past
+        self._prefilled += max(0, min(reached, len(sequence.prompt_ids)) - known)
+        sequence.furthest = max(sequence.furthest, reached)
 
     def _take(
         self, choice: Choice, drawn: GenerationDelta | Exception
@@ -272,6 +295,9 @@ class Engine:
         if isinstance(drawn, Exception):
             return self._end(choice.sequence, FinishReason.ERROR, drawn)
         self._generated += len(drawn.token_ids)
+        if choice.prompt_logprobs:
+            drawn = replace(drawn, prompt_logprobs=tuple(choice.prompt_logprobs))
+            choice.prompt_logprobs.clear()
         if choice.sequence.is_finished:
             self._forget(choice.sequence)
         return choice.ticket, drawn

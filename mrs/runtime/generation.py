@@ -196,6 +196,9 @@ class EngineStats:
         generated_tokens: tokens drawn since the engine started.
         prefilled_tokens: prompt tokens computed since the engine started.
         cached_tokens: prompt tokens that were not computed again since the engine started.
+        kv_budget: most bytes that the KV cache may hold; None for any.
+        preemptions: how often a sequence gave its memory to older ones since the engine started.
+        recomputed_tokens: tokens that were computed again because of that.
     """
 
     running: int
@@ -205,6 +208,9 @@ class EngineStats:
     generated_tokens: int
     prefilled_tokens: int
     cached_tokens: int = 0
+    kv_budget: int | None = None
+    preemptions: int = 0
+    recomputed_tokens: int = 0
 
 
 class GenerationStream(Protocol):

@@ -10,13 +10,19 @@ from pathlib import Path
 from mrs.chat_template import ChatTemplate
 from mrs.cpu import usable_cpus
 from mrs.errors import ModelLoadError, UsageError
-from mrs.memory import available_memory
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.admission import EngineModel
 from mrs.runtime.async_engine import AsyncEngine
 from mrs.runtime.decoder import Decoder
 from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.engine import Engine
+from mrs.runtime.kv_budget import (
+    MOST_BYTES,
+    check_budget,
+    default_budget,
+    default_kept_bytes,
+    tokens_within,
+)
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
 from mrs.runtime.model_kind import require_generator
 from mrs.runtime.prompt_encoder import PromptEncoder
@@ -35,8 +41,6 @@ DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
 MOST_SEQS = 1024
 MOST_THREADS = 1024
 _POOL = SessionPool()
-_LARGEST_PREFIX_CACHE = 1 << 30
-_PREFIX_CACHE_SHARE = 8
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ def load_served(
     max_seqs: int = DEFAULT_MAX_SEQS,
     max_model_len: int | None = None,
     threads: int | None = None,
+    kv_cache_bytes: int | None = None,
     prefix_cache_bytes: int | None = None,
     generation_config: bool = True,
     pool: SessionPool = _POOL,
@@ -83,8 +88,10 @@ def load_served(
         max_seqs: sequences that run at once.
         max_model_len: most tokens of prompt and answer; None means the model's context.
         threads: threads per operator; None means the processors that this process may use.
-        prefix_cache_bytes: memory for ended sequences whose beginnings others reuse; 0 for none;
-            None means a share of what is free.
+        kv_cache_bytes: memory for keys and values of all sequences; None means a share of what is
+            free.
+        prefix_cache_bytes: the part of it that is for ended sequences whose beginnings others
+            reuse; 0 for none; None means a share of what is free.
         generation_config: read how the model's authors sample; without, nothing is known of it.
         pool: where the session comes from.
 
@@ -100,9 +107,9 @@ def load_served(
         parts = _read(version, max_seqs, max_model_len, threads)
         defaults = _sampling_defaults(version) if generation_config else {}
         if prefix_cache_bytes is not None:
-            _check_option("--prefix-cache-bytes", prefix_cache_bytes, 0, 1 << 50)
-        kept = _default_prefix_cache_bytes() if prefix_cache_bytes is None else prefix_cache_bytes
-        engine = _open(version, parts, kept, pool, bridge.publish, stack)
+            _check_option("--prefix-cache-bytes", prefix_cache_bytes, 0, MOST_BYTES)
+        memory = _Memory(kv_cache_bytes, prefix_cache_bytes, whole_context=bool(max_model_len))
+        engine = _open(version, parts, memory, pool, bridge.publish, stack)
         bridge.attach(engine)
         engine.start()
         stack.callback(engine.stop)
@@ -113,7 +120,7 @@ def load_served(
             prompts=parts.prompts,
             tokenizer=parts.tokenizer,
             engine=bridge,
-            max_model_len=parts.max_length,
+            max_model_len=engine.max_length,
             vocab_size=version.lock.model.vocab_size,
             threads=parts.threads,
             sampling_defaults=defaults,
@@ -131,6 +138,15 @@ class _Parts:
     threads: int
     tokenizer: Tokenizer
     prompts: PromptEncoder
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What was asked of the memory for keys and values, in bytes, where it was."""
+
+    budget: int | None
+    kept: int | None
+    whole_context: bool
 
 
 def _read(
@@ -197,7 +213,7 @@ def _template_source(path: Path) -> str:
 def _open(
     version: ModelVersion,
     parts: _Parts,
-    prefix_cache_bytes: int,
+    memory: _Memory,
     pool: SessionPool,
     publish: Callable[[Published], None],
     stack: ExitStack,
@@ -205,11 +221,22 @@ def _open(
     facts = version.lock.model
     chunk = min(SchedulerConfig.prefill_chunk, parts.max_length)
     cache = _reserve_cache(version, parts, chunk)
-    kept_tokens = prefix_cache_bytes // cache.shape.bytes_per_token
-    config = SchedulerConfig(max_seqs=parts.max_seqs, max_cached_tokens=kept_tokens)
+    row_bytes = cache.shape.committed_bytes
+    if memory.budget is not None:
+        least = parts.max_length if memory.whole_context else min(64, parts.max_length)
+        check_budget(memory.budget, row_bytes, least)
     key = SessionKey(version.graph_path, parts.threads)
     decoder = Decoder(stack.enter_context(pool.session(key)), cache, facts.vocab_size)
     stack.callback(decoder.close)
+    # Only now, when the weights are in memory, is it known what they leave free.
+    budget = memory.budget or default_budget(row_bytes, parts.max_seqs, parts.max_length)
+    config = SchedulerConfig(
+        max_seqs=parts.max_seqs,
+        max_kv_bytes=budget,
+        max_kept_bytes=default_kept_bytes() if memory.kept is None else memory.kept,
+        row_bytes=row_bytes,
+        max_logits=decoder.max_logits,
+    )
     # Makes the table of pieces, which the first answer would wait for.
     Detokenizer(parts.tokenizer)
     model = EngineModel(
@@ -218,13 +245,10 @@ def _open(
         max_length=parts.max_length,
         new_detokenizer=lambda: Detokenizer(parts.tokenizer),
         token_pieces=parts.tokenizer.visible_pieces,
+        kv_tokens=tokens_within(budget, row_bytes, parts.max_length),
+        bos_token_id=facts.bos_token_id,
     )
     return Engine(model, decoder, cache, Scheduler(config), publish)
-
-
-def _default_prefix_cache_bytes() -> int:
-    """An eighth of what is free, at most 1 GiB; nothing where nobody knows what is free."""
-    return min(_LARGEST_PREFIX_CACHE, (available_memory() or 0) // _PREFIX_CACHE_SHARE)
 
 
 def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int) -> KVCache:

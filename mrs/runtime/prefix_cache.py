@@ -7,7 +7,7 @@ needed; the one used last goes last. A hit is never wrong: tokens and salt are c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,11 +49,13 @@ class PrefixCache:
     """The rows that are kept.
 
     Args:
-        max_tokens: tokens of all of them together; 0 keeps none.
+        max_bytes: memory of all of them together; 0 keeps none.
+        row_bytes: memory that a row of so many tokens takes.
     """
 
-    def __init__(self, max_tokens: int) -> None:
-        self._max_tokens = max_tokens
+    def __init__(self, max_bytes: int, row_bytes: Callable[[int], int]) -> None:
+        self._max_bytes = max_bytes
+        self._row_bytes = row_bytes
         self._rows: dict[int, KeptRow] = {}
         self._clock = itertools.count()
 
@@ -66,16 +68,26 @@ class PrefixCache:
     @property
     def enabled(self) -> bool:
         """Rows are kept at all."""
-        return self._max_tokens > 0
+        return self._max_bytes > 0
+
+    @property
+    def slots(self) -> frozenset[int]:
+        """Where rows are kept."""
+        return frozenset(self._rows)
 
     @property
     def tokens(self) -> int:
         """Tokens of all rows."""
         return sum(len(row.tokens) for row in self._rows.values())
 
+    @property
+    def bytes(self) -> int:
+        """Memory of all rows."""
+        return sum(self._row_bytes(len(row.tokens)) for row in self._rows.values())
+
     def keep(self, slot: int, tokens: list[int], salt: str) -> bool:
         """Keep a slot's row, if it is long enough to be of use and short enough to be kept."""
-        if not SHORTEST_MATCH <= len(tokens) <= self._max_tokens:
+        if len(tokens) < SHORTEST_MATCH or self._row_bytes(len(tokens)) > self._max_bytes:
             return False
         kept = np.array(tokens, dtype=np.int64)
         self._rows[slot] = KeptRow(kept, salt, next(self._clock))
@@ -92,7 +104,7 @@ class PrefixCache:
 
     def drop_beyond_budget(self) -> Iterator[int]:
         """Drop rows until the others fit; gives the slots that they were in."""
-        while self.tokens > self._max_tokens:
+        while self.bytes > self._max_bytes:
             yield self.drop_oldest()
 
     def drop_oldest(self) -> int:
@@ -100,6 +112,11 @@ class PrefixCache:
         slot = min(self._rows, key=lambda slot: self._rows[slot].used)
         del self._rows[slot]
         return slot
+
+    def oldest_but(self, spared: int) -> int | None:
+        """Slot of the row that was used longest ago, but for one; None if there is no other."""
+        others = (slot for slot in self._rows if slot != spared)
+        return min(others, key=lambda slot: self._rows[slot].used, default=None)
 
     def drop(self, slot: int) -> None:
         """Drop the row in a slot."""
@@ -110,15 +127,12 @@ class PrefixCache:
         self._rows[target] = self._rows.pop(source)
 
     def match(self, prompt: NDArray[np.int64], salt: str) -> Match | None:
-        """The row that shares the longest beginning with a prompt, if that is worth anything.
-
-        The prompt's last token is never part of it: its logits are wanted.
-        """
+        """The row that shares the longest beginning with a prompt, if that is worth anything."""
         best: Match | None = None
         for slot, row in self._rows.items():
             if row.salt != salt:
                 continue
-            length = common_prefix(row.tokens, prompt[:-1])
+            length = common_prefix(row.tokens, prompt)
             if length >= SHORTEST_MATCH and (best is None or length > best.length):
                 best = Match(slot, length)
         return best

@@ -6,14 +6,24 @@ batch is always a run of neighbouring slots of the KV cache.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mrs.errors import InvalidValueError, QueueFullError
 from mrs.runtime.cache_operations import CacheOperation
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.slots import Slots
+
+HEADROOM = 32
+"""Tokens for which an admitted sequence must have memory beyond those that it has: one that takes
+the last page would be preempted before it has drawn anything."""
+
+
+def one_byte_a_token(tokens: int) -> int:
+    """Sizes of rows where nobody says otherwise: budgets are counted in tokens then."""
+    return tokens
 
 
 @dataclass(frozen=True)
@@ -22,21 +32,26 @@ class SchedulerConfig:
 
     Attributes:
         max_seqs: slots.
-        prefill_chunk: most prompt tokens of a step while nothing decodes.
-        busy_prefill_chunk: the same while others decode: bounds the pause between their tokens.
+        prefill_chunk: most tokens of a step that computes prompts, padding included. It bounds the
+            pause between two tokens of those who decode.
         max_waiting: most sequences in the queue.
         max_waiting_tokens: most prompt tokens in the queue.
-        max_cached_tokens: most tokens of ended sequences that are kept for others; 0 for none.
+        max_kv_bytes: memory for all rows of the KV cache; None for any.
+        max_kept_bytes: the part of it that rows of ended sequences may have; 0 for none.
+        row_bytes: memory that a row of so many tokens takes.
+        max_logits: most positions of a step whose logits are wanted; at least ``max_seqs``.
     """
 
     max_seqs: int = 16
     # Attention computes whole squares: 128 at a time runs 10 to 15 % faster than 512, and fewer no
     # faster.
     prefill_chunk: int = 128
-    busy_prefill_chunk: int = 128
     max_waiting: int = 256
     max_waiting_tokens: int = 1 << 20
-    max_cached_tokens: int = 0
+    max_kv_bytes: int | None = None
+    max_kept_bytes: int = 0
+    row_bytes: Callable[[int], int] = one_byte_a_token
+    max_logits: int = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,13 @@ class Step:
 class Scheduler:
     """First come, first served admission into slots; prefill and decode steps take turns.
 
-    Nobody waits while a slot is free. Not thread-safe.
+    Nobody waits while there is a slot and memory for the first in the queue. Who is admitted has
+    memory for all tokens that it has by then. When those who run need more than there is, kept rows
+    go first, and then the newest sequence is preempted: it goes back to the front of the queue,
+    and computes what the cache has lost of it when it runs again (Kwon et al., PagedAttention, SOSP
+    2023, "recomputation"). So the oldest one always goes on, and everyone is the oldest one day.
+
+    Not thread-safe.
 
     Args:
         config: bounds.
@@ -95,9 +116,13 @@ class Scheduler:
 
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config
+        self.preemptions = 0
         self._waiting: deque[Sequence] = deque()
         self._waiting_tokens = 0
-        self._slots = Slots(config.max_seqs, config.max_cached_tokens)
+        self._slots = Slots(
+            config.max_seqs, config.max_kv_bytes, config.max_kept_bytes, config.row_bytes
+        )
+        self._arrivals = itertools.count()
         self._prefilled_last = False
 
     @property
@@ -114,6 +139,11 @@ class Scheduler:
     def kept_tokens(self) -> int:
         """Tokens of ended sequences that are kept."""
         return self._slots.kept_tokens
+
+    @property
+    def kv_bytes(self) -> int:
+        """Memory that rows of the KV cache take."""
+        return self._slots.used_bytes
 
     @property
     def has_work(self) -> bool:
@@ -138,7 +168,8 @@ class Scheduler:
                 hint="Ask for fewer.",
                 param="n",
             )
-        added = max(0, count - self._slots.free)
+        # Behind a queue, nobody gets a slot that is free for want of memory.
+        added = count if self._waiting else max(0, count - self._slots.free)
         if added and self.waiting + added > bounds.max_waiting:
             raise QueueFullError(
                 f"{self.waiting} requests are waiting; the queue holds {bounds.max_waiting}.",
@@ -153,6 +184,7 @@ class Scheduler:
 
     def add(self, sequence: Sequence) -> None:
         """Give a sequence a slot, or put it at the end of the queue."""
+        sequence.arrival = next(self._arrivals)
         self._waiting.append(sequence)
         self._waiting_tokens += len(sequence.prompt_ids)
         self._fill_slots()
@@ -166,62 +198,109 @@ class Scheduler:
         """
         if sequence.slot is not None:
             self._slots.vacate(sequence, keep=keep)
-            self._fill_slots()
         elif sequence in self._waiting:
             self._waiting.remove(sequence)
             self._waiting_tokens -= len(sequence.prompt_ids)
+        self._fill_slots()
 
     def take_operations(self) -> tuple[CacheOperation, ...]:
         """What has to be done to the cache by now; the caller does it, in order."""
         return self._slots.take_operations()
 
+    def check_idle(self) -> None:
+        """Check that nothing is left of sequences that have ended, when none runs or waits.
+
+        Raises:
+            RuntimeError: something is.
+        """
+        if self._waiting_tokens:
+            raise RuntimeError(f"{self._waiting_tokens} tokens wait, but no sequence does")
+        self._slots.check_idle()
+
     def schedule(self) -> Step | None:
-        """The next step, or None when there is nothing to do."""
-        self._slots.compact()
+        """The next step, or None when there is nothing to do.
+
+        Its rows have the memory that they need. Between two steps for those who decode, there is at
+        most one for prompts.
+        """
+        while True:
+            self._slots.compact()
+            chosen = self._choose()
+            if chosen is None:
+                return None
+            first_slot, rows = chosen
+            if self._slots.grow((first_slot + i, row.past + row.new) for i, row in enumerate(rows)):
+                break
+            self._preempt_newest()
+        self._prefilled_last = any(row.sequence.is_prefilling for row in rows if row.new)
+        return Step(first_slot, tuple(rows), self.take_operations())
+
+    def _choose(self) -> tuple[int, list[Row]] | None:
+        """Slot of the first row, and a row for each slot from there on."""
         prefilling = [s for s in self.running if s.is_prefilling]
-        decoding = [s for s in self.running if not s.is_prefilling]
+        decoding = len(prefilling) < len(self.running)
         if prefilling and not (decoding and self._prefilled_last):
-            self._prefilled_last = True
-            return self._prefill_step(prefilling, busy=bool(decoding))
-        self._prefilled_last = False
-        return self._decode_step() if decoding else None
+            return self._prefill_rows(min(prefilling, key=lambda sequence: sequence.arrival))
+        return (0, [_decode_row(sequence) for sequence in self.running]) if decoding else None
 
     def _fill_slots(self) -> None:
-        while self._waiting and self._slots.free:
+        while self._waiting and self._slots.free and self._fits(self._waiting[0]):
             sequence = self._waiting.popleft()
             self._waiting_tokens -= len(sequence.prompt_ids)
             self._slots.place(sequence)
 
-    def _decode_step(self) -> Step:
-        rows = []
-        for sequence in self.running:
-            new = 0 if sequence.is_prefilling else 1
-            rows.append(Row(sequence, sequence.num_computed, new, draws=bool(new)))
-        return Step(0, tuple(rows), self.take_operations())
+    def _fits(self, sequence: Sequence) -> bool:
+        """Whether there is memory for one more; kept rows do not count, since they may go."""
+        budget, running = self.config.max_kv_bytes, self.running
+        if budget is None or not running:
+            return True
+        return sum(self._needs(one) for one in [*running, sequence]) <= budget
 
-    def _prefill_step(self, prefilling: list[Sequence], busy: bool) -> Step:
+    def _needs(self, sequence: Sequence) -> int:
+        return self.config.row_bytes(min(sequence.longest, sequence.length + HEADROOM))
+
+    def _preempt_newest(self) -> None:
+        newest = max(self.running, key=lambda sequence: sequence.arrival)
+        if len(self.running) == 1:
+            raise RuntimeError(f"a sequence of {newest.length} tokens alone exceeds the KV budget")
+        self._slots.vacate(newest, keep=False)
+        newest.num_computed = 0
+        self._waiting.appendleft(newest)
+        self._waiting_tokens += len(newest.prompt_ids)
+        self.preemptions += 1
+
+    def _prefill_rows(self, oldest: Sequence) -> tuple[int, list[Row]]:
         """A chunk of the oldest prompt, and whole short prompts in the slots after it."""
-        budget = self.config.busy_prefill_chunk if busy else self.config.prefill_chunk
-        oldest = min(prefilling, key=lambda sequence: sequence.id)
         assert oldest.slot is not None
-        rows = [_prefill_row(oldest, budget)]
+        rows = [self._prefill_row(oldest)]
         for sequence in self._slots.after(oldest.slot):
             if sequence is None or not sequence.is_prefilling or not rows[0].draws:
                 break
-            row = _prefill_row(sequence, budget)
-            if not row.draws or not _worth_padding([*rows, row], budget):
+            row = self._prefill_row(sequence)
+            if not row.draws or not self._may_share([*rows, row]):
                 break
             rows.append(row)
-        return Step(oldest.slot, tuple(rows), self.take_operations())
+        return oldest.slot, rows
+
+    def _prefill_row(self, sequence: Sequence) -> Row:
+        past = sequence.num_computed
+        scores = sequence.sampling.prompt_logprobs is not None and not sequence.output_ids
+        most = self.config.prefill_chunk
+        if scores:
+            most = min(most, self.config.max_logits)
+        new = min(sequence.length - past, most)
+        draws = past + new == sequence.length
+        unscored = past + new - draws - max(past, sequence.num_scored)
+        return Row(sequence, past, new, draws, max(0, unscored) if scores else 0)
+
+    def _may_share(self, rows: list[Row]) -> bool:
+        """Whether rows, padded to the longest, stay within a chunk and waste a quarter at most."""
+        padded = len(rows) * max(row.new for row in rows)
+        if sum(row.wanted for row in rows) > self.config.max_logits:
+            return False
+        return padded <= self.config.prefill_chunk and padded * 3 <= 4 * sum(r.new for r in rows)
 
 
-def _prefill_row(sequence: Sequence, budget: int) -> Row:
-    missing = sequence.length - sequence.num_computed
-    new = min(missing, budget)
-    return Row(sequence, sequence.num_computed, new, draws=new == missing)
-
-
-def _worth_padding(rows: list[Row], budget: int) -> bool:
-    """Rows are padded to the longest: at most the budget, and at most a quarter of it wasted."""
-    padded = len(rows) * max(row.new for row in rows)
-    return padded <= budget and padded * 3 <= sum(row.new for row in rows) * 4
+def _decode_row(sequence: Sequence) -> Row:
+    new = 0 if sequence.is_prefilling else 1
+    return Row(sequence, sequence.num_computed, new, draws=bool(new))

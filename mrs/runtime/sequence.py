@@ -20,9 +20,12 @@ class Sequence:
         index: which of the request's choices it is.
         max_length: most tokens of prompt and answer together.
         id: unique in this process, ascending by creation.
+        arrival: when the scheduler got it; larger is later.
         slot: its place in the KV cache, or None while it waits.
         num_computed: its tokens that are in the cache.
         num_cached: its first tokens that were in the cache before it came.
+        furthest: the most of its tokens that were ever in the cache; it may have lost them since.
+        num_scored: its first positions whose logits have told how likely the prompt is.
         salt: of the cached prefixes that it may share.
         output_ids: tokens drawn.
         finish_reason: why it ended, or None.
@@ -36,6 +39,9 @@ class Sequence:
     slot: int | None = None
     num_computed: int = 0
     num_cached: int = 0
+    furthest: int = 0
+    num_scored: int = 0
+    arrival: int = 0
     salt: str = ""
     output_ids: list[int] = field(default_factory=list)
     finish_reason: FinishReason | None = None
@@ -44,6 +50,21 @@ class Sequence:
     def length(self) -> int:
         """Tokens of prompt and answer so far."""
         return len(self.prompt_ids) + len(self.output_ids)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of prompt and answer when it ends for being long enough."""
+        wanted = self.sampling.max_tokens
+        if wanted is None:
+            return self.max_length
+        return min(self.max_length, len(self.prompt_ids) + wanted)
+
+    @property
+    def reusable(self) -> int:
+        """So many first tokens need not be computed by itself: of all others, logits are wanted."""
+        if self.sampling.prompt_logprobs is not None and not self.output_ids:
+            return min(self.num_scored, self.length - 1)
+        return self.length - 1
 
     @property
     def is_prefilling(self) -> bool:

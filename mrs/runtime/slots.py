@@ -1,4 +1,4 @@
-"""Who is in which slot of the KV cache, and what ended sequences leave there for others.
+"""Who is in which slot of the KV cache, how much memory that takes, and what ended sequences leave.
 
 Running sequences sit in the lowest slots, so that a batch is always a run of neighbouring slots.
 Whatever changes in the cache because of a decision is noted, in order, as `CacheOperation`.
@@ -6,11 +6,11 @@ Whatever changes in the cache because of a decision is noted, in order, as `Cach
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release
+from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.prefix_cache import SHORTEST_MATCH, Match, PrefixCache, common_prefix
 from mrs.runtime.sequence import Sequence
 
@@ -20,12 +20,20 @@ class Slots:
 
     Args:
         count: how many there are.
-        max_kept_tokens: most tokens of ended sequences that are kept; 0 for none.
+        budget: most bytes of all rows together; None for any.
+        max_kept: most bytes of rows whose sequences have ended; 0 for none.
+        row_bytes: memory that a row of so many tokens takes.
     """
 
-    def __init__(self, count: int, max_kept_tokens: int) -> None:
+    def __init__(
+        self, count: int, budget: int | None, max_kept: int, row_bytes: Callable[[int], int]
+    ) -> None:
         self._slots: list[Sequence | None] = [None] * count
-        self._kept = PrefixCache(max_kept_tokens)
+        # So many tokens' memory each slot has touched since it was last given back.
+        self._held = [0] * count
+        self._budget = budget
+        self._row_bytes = row_bytes
+        self._kept = PrefixCache(max_kept, row_bytes)
         self._operations: list[CacheOperation] = []
 
     def __iter__(self) -> Iterator[Sequence | None]:
@@ -42,6 +50,11 @@ class Slots:
         return self._slots.count(None)
 
     @property
+    def used_bytes(self) -> int:
+        """Memory of all rows."""
+        return sum(map(self._row_bytes, self._held))
+
+    @property
     def kept_tokens(self) -> int:
         """Tokens of ended sequences that are kept."""
         return self._kept.tokens
@@ -56,7 +69,7 @@ class Slots:
         return operations
 
     def place(self, sequence: Sequence) -> None:
-        """Give a sequence the lowest free slot, with what the cache holds of its prompt."""
+        """Give a sequence the lowest free slot, with what the cache holds of its tokens."""
         slot = self._slots.index(None)
         self._reuse_prefix(sequence, slot)
         sequence.slot = slot
@@ -80,7 +93,46 @@ class Slots:
             self._displace(hole)
             self._slots[source], self._slots[hole] = None, sequence
             sequence.slot = hole
-            self._operations.append(Move(source, hole, sequence.num_computed))
+            self._move(source, hole, sequence.num_computed)
+
+    def grow(self, lengths: Iterable[tuple[int, int]]) -> bool:
+        """Let rows have at least so many tokens, as pairs of a slot and a length.
+
+        Returns:
+            whether there is memory for that. Kept rows give theirs; where that is too little,
+            nothing has grown.
+        """
+        grown = [(slot, max(self._held[slot], length)) for slot, length in lengths]
+        more = sum(self._row_bytes(n) - self._row_bytes(self._held[slot]) for slot, n in grown)
+        if not self._make_room(more):
+            return False
+        for slot, length in grown:
+            self._held[slot] = length
+        return True
+
+    def check_idle(self) -> None:
+        """Check that with no sequence running, nothing but kept rows holds memory.
+
+        Raises:
+            RuntimeError: something is left, or there is more than there may be.
+        """
+        holding = {slot for slot, length in enumerate(self._held) if length}
+        if any(sequence is not None for sequence in self._slots) or holding != self._kept.slots:
+            raise RuntimeError("slots of the KV cache are held, but no sequence runs")
+        if self._budget is not None and self.used_bytes > self._budget:
+            raise RuntimeError(f"the KV cache takes {self.used_bytes} of {self._budget} bytes")
+
+    def _make_room(self, more: int, spared: int = -1) -> bool:
+        """Drop kept rows, those used longest ago first, until so many bytes more fit."""
+        if self._budget is None or more <= 0:
+            return True
+        while self.used_bytes + more > self._budget:
+            oldest = self._kept.oldest_but(spared)
+            if oldest is None:
+                return False
+            self._kept.drop(oldest)
+            self._release(oldest)
+        return True
 
     def _keep_or_release(self, sequence: Sequence, slot: int, keep: bool) -> None:
         tokens = sequence.tokens(0, sequence.num_computed) if keep and self._kept.enabled else []
@@ -88,29 +140,31 @@ class Slots:
             gone = [*self._kept.drop_beginnings(slot), *self._kept.drop_beyond_budget()]
         else:
             gone = [slot]
-        self._operations.extend(Release(dropped) for dropped in gone)
+        for dropped in gone:
+            self._release(dropped)
 
     def _reuse_prefix(self, sequence: Sequence, target: int) -> None:
-        """Start a sequence in a free slot with what the cache holds of its prompt."""
+        """Start a sequence in a free slot with what the cache holds of its tokens."""
         match = self._longest_match(sequence) if self._kept.enabled else None
         if match is None:
             self._displace(target)
             return
-        sequence.num_computed = sequence.num_cached = match.length
+        sequence.num_computed = match.length
+        if not sequence.furthest:
+            sequence.num_cached = match.length
         if match.slot in self._kept:
             self._kept.touch(match.slot)
-        if match.slot != target:
-            self._displace(target)
-            self._operations.append(Copy(match.slot, target, match.length))
-        elif self._is_mostly(match) or self._free_slot_above(target) is None:
+        if match.slot == target and (self._is_mostly(match) or self._free_above(target) is None):
             self._kept.drop(target)
-        else:
-            self._operations.append(Copy(self._displace(target), target, match.length))
+            self._trim(target, match.length)
+            return
+        displaced = self._displace(target)
+        self._copy(displaced if match.slot == target else match.slot, target, match.length)
 
     def _longest_match(self, sequence: Sequence) -> Match | None:
         """Among rows that are kept and rows that run."""
-        prompt = np.array(sequence.prompt_ids, dtype=np.int64)
-        best = self._kept.match(prompt, sequence.salt)
+        wanted = np.array(sequence.tokens(0, sequence.reusable), dtype=np.int64)
+        best = self._kept.match(wanted, sequence.salt)
         beginning = sequence.tokens(0, SHORTEST_MATCH)
         for other in self.running:
             if other.salt != sequence.salt or other.slot is None:
@@ -118,8 +172,8 @@ class Slots:
             # Most rows share nothing, and are told apart before all of their tokens are looked at.
             if other.tokens(0, SHORTEST_MATCH) != beginning:
                 continue
-            held = np.array(other.tokens(0, min(other.num_computed, len(prompt))), dtype=np.int64)
-            length = common_prefix(held, prompt[:-1])
+            held = np.array(other.tokens(0, min(other.num_computed, len(wanted))), dtype=np.int64)
+            length = common_prefix(held, wanted)
             if length >= SHORTEST_MATCH and (best is None or length > best.length):
                 best = Match(other.slot, length)
         return best
@@ -135,18 +189,42 @@ class Slots:
         """
         if target not in self._kept:
             return target
-        free = self._free_slot_above(target)
+        free = self._free_above(target)
         if free is None:
             free = self._kept.drop_oldest()
-            self._operations.append(Release(free))
+            self._release(free)
         if free != target:
-            self._operations.append(Move(target, free, len(self._kept[target].tokens)))
+            length = len(self._kept[target].tokens)
             self._kept.move(target, free)
+            self._move(target, free, length)
         return free
 
-    def _free_slot_above(self, slot: int) -> int | None:
+    def _free_above(self, slot: int) -> int | None:
         above = range(slot + 1, len(self._slots))
         return next((other for other in above if self._is_free(other)), None)
 
     def _is_free(self, slot: int) -> bool:
         return self._slots[slot] is None and slot not in self._kept
+
+    # --- operations, and what they do to the memory of slots --------------------------------------
+
+    def _copy(self, source: int, target: int, length: int) -> None:
+        if self._make_room(self._row_bytes(length), spared=source):
+            self._operations.append(Copy(source, target, length))
+            self._held[target] = length
+        else:  # There is no memory for both. Running rows have a copy's memory promised to them.
+            self._kept.drop(source)
+            self._move(source, target, length)
+
+    def _move(self, source: int, target: int, length: int) -> None:
+        self._operations.append(Move(source, target, length))
+        self._held[source], self._held[target] = 0, length
+
+    def _trim(self, slot: int, length: int) -> None:
+        if self._row_bytes(length) < self._row_bytes(self._held[slot]):
+            self._operations.append(Trim(slot, length))
+        self._held[slot] = length
+
+    def _release(self, slot: int) -> None:
+        self._operations.append(Release(slot))
+        self._held[slot] = 0

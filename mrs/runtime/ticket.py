@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mrs.runtime.answer import Answer
-from mrs.runtime.generation import FinishReason, GenerationDelta
+from mrs.runtime.generation import (
+    FinishReason,
+    GenerationDelta,
+    GenerationRequest,
+    TokenLogprobs,
+)
 from mrs.runtime.sampling import Sampler
 from mrs.runtime.sequence import Sequence
 
@@ -15,10 +20,12 @@ class Ticket:
     """One admitted request.
 
     Attributes:
+        request: as it is answered: its prompt may have lost its beginning.
         listener: opaque to the engine; comes back with every delta.
         sequences: one per choice.
     """
 
+    request: GenerationRequest
     listener: object
     sequences: list[Sequence] = field(default_factory=list)
 
@@ -32,12 +39,14 @@ class Choice:
         sequence: its tokens.
         sampler: draws the next one.
         answer: makes text of them.
+        prompt_logprobs: how likely the prompt is, as far as it is known and not told yet.
     """
 
     ticket: Ticket
     sequence: Sequence
     sampler: Sampler
     answer: Answer
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
 
     def end(
         self, reason: FinishReason, error: Exception | None = None

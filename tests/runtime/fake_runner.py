@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Tokens
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,7 +22,7 @@ from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.engine import Engine
 from mrs.runtime.generation import GenerationDelta, GenerationRequest, SamplingParams
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
-from mrs.runtime.scheduler import Scheduler, SchedulerConfig, Step
+from mrs.runtime.scheduler import Row, Scheduler, SchedulerConfig, Step
 from mrs.runtime.ticket import Published, Ticket
 
 TIMEOUT = 10.0
@@ -58,7 +59,7 @@ class FakeRunner:
         steps: all steps so far.
         on_step: called on the engine thread at the start of each step; may call the engine, block,
             or raise.
-        on_logits: may change the logits ``[rows that draw, vocab]`` of a step.
+        on_logits: may change the logits ``[wanted positions, vocab]`` of a step.
     """
 
     def __init__(self, cache: KVCache) -> None:
@@ -70,24 +71,26 @@ class FakeRunner:
     def run(self, step: Step) -> NDArray[np.float32]:
         self.steps.append(step)
         self.on_step(step)
-        drawn = [token for token in map(self._compute, *_slots_and_rows(step)) if token is not None]
+        drawn = [token for slot, row in _slots_and_rows(step) for token in self._compute(slot, row)]
         logits = np.zeros((len(drawn), VOCAB), dtype=np.float32)
         logits[np.arange(len(drawn)), drawn] = 50.0
         self.on_logits(step, logits)
         return logits
 
-    def _compute(self, slot: int, row) -> int | None:
+    def _compute(self, slot: int, row: Row | None) -> list[int]:
+        """What comes after each of the wanted positions."""
         if row is None or not row.new:
-            return None
+            return []
         stop = row.past + row.new
         # Ids are kept plus one: memory that was given back reads as zero, and so as -1.
         held = self._cache.slot_view(0, slot)[0, 0, :, 0]
         held[row.past : stop] = np.array(row.sequence.tokens(row.past, stop)) + 1
-        return next_token(held[:stop].astype(int) - 1) if row.draws else None
+        ends = range(stop - row.wanted + 1, stop + 1)
+        return [next_token(held[:end].astype(int) - 1) for end in ends]
 
 
-def _slots_and_rows(step: Step):
-    return range(step.first_slot, step.first_slot + len(step.rows)), step.rows
+def _slots_and_rows(step: Step) -> list[tuple[int, Row | None]]:
+    return list(enumerate(step.rows, step.first_slot))
 
 
 class Driver:
@@ -99,8 +102,9 @@ class Driver:
     """
 
     def __init__(self, config: SchedulerConfig | None = None, max_length: int = 64) -> None:
-        self.config = config or SchedulerConfig(max_seqs=3, prefill_chunk=16, busy_prefill_chunk=8)
-        self.cache = KVCache(KVCacheShape(1, self.config.max_seqs, 1, max_length, 64))
+        config = config or SchedulerConfig(max_seqs=3, prefill_chunk=16)
+        self.cache = KVCache(KVCacheShape(1, config.max_seqs, 1, max_length, 64))
+        self.config = replace(config, row_bytes=self.cache.shape.committed_bytes)
         self.runner = FakeRunner(self.cache)
         self.published: list[Published] = []
         self.on_publish: Callable[[Published], None] = lambda published: None

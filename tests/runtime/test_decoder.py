@@ -199,7 +199,7 @@ class Conversation:
         self._bench = bench
         tokenizer = Tokenizer.from_file(version.tokenizer_path)
         model = EngineModel(bench.vocab, frozenset(), bench.context, lambda: Detokenizer(tokenizer))
-        config = SchedulerConfig(max_seqs=3, prefill_chunk=CHUNK, busy_prefill_chunk=8)
+        config = SchedulerConfig(max_seqs=3, prefill_chunk=CHUNK)
         self.engine = Engine(model, self, bench.cache, Scheduler(config), self._take)
         self._ask()
 

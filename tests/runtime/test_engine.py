@@ -28,11 +28,14 @@ from tests.runtime.fake_runner import (
     Driver,
     Gate,
     expected,
+    next_token,
     running,
     text_of,
 )
 
 LONG = tuple(range(1, 41))
+PAGE = 16 * 512
+"""Bytes that 16 tokens take in the fake model's cache."""
 
 
 def rows(step: Step) -> list[tuple[int, int]]:
@@ -123,6 +126,7 @@ class Hubbub:
     def __init__(self, driver: Driver, seed: int) -> None:
         self.asked: list[tuple[Ticket, list[int], int]] = []
         self.over = threading.Event()
+        self.held = [0]
         self._driver = driver
         self._rng = random.Random(seed)
         self._to_come = 12
@@ -142,6 +146,7 @@ class Hubbub:
     def _interfere(self, step: Step) -> None:
         if not self._driver.engine.ready:
             return
+        self.held.append(self._driver.engine.stats().kv_bytes)
         while self._to_come and self._rng.random() < 0.4:
             self.submit()
         if self._rng.random() < 0.05:
@@ -163,21 +168,27 @@ class Hubbub:
 @given(
     st.integers(0, 2**32),
     st.integers(1, 4),
-    st.sampled_from([(16, 8), (16, 2), (4, 4)]),
-    st.sampled_from([0, 60, 500]),
+    st.sampled_from([16, 4, 2]),
+    st.sampled_from([0, 4, 32]),
+    st.sampled_from([None, 4, 5, 7]),
 )
 def test_no_answer_depends_on_what_else_happens(
-    seed: int, slots: int, chunks: tuple[int, int], kept: int
+    seed: int, slots: int, chunk: int, kept: int, budget: int | None
 ) -> None:
-    """Requests join, are given up, and fail in between; the rest say what they say alone."""
-    driver = Driver(SchedulerConfig(slots, *chunks, max_cached_tokens=kept))
+    """Requests join, are given up, fail, and lose their memory; the rest say what they say alone.
+
+    Budgets are in pages of 16 tokens; the longest request needs 4.
+    """
+    kept, budget = kept * PAGE, None if budget is None else budget * PAGE
+    driver = Driver(SchedulerConfig(slots, chunk, max_kept_bytes=kept, max_kv_bytes=budget))
     hubbub = Hubbub(driver, seed)
     with running(driver):
         assert hubbub.over.wait(TIMEOUT)
         if not kept:
             driver.assert_idle()
         stats = driver.engine.stats()
-        assert stats.kv_bytes <= kept * driver.cache.shape.bytes_per_token
+        assert stats.kv_bytes <= kept
+    assert budget is None or max(hubbub.held) <= budget
     for ticket, prompt, count in hubbub.asked:
         for index in range(len(ticket.sequences)):
             deltas = driver.deltas(ticket, index)
@@ -189,6 +200,74 @@ def test_no_answer_depends_on_what_else_happens(
             assert (reasons[-1] is FinishReason.ERROR) is (deltas[-1].error is not None)
             if deltas[-1].error is not None:
                 assert isinstance(deltas[-1].error.__cause__, ModelFailedError)
+
+
+def test_who_loses_the_memory_goes_on_where_it_was() -> None:
+    driver = Driver(SchedulerConfig(max_seqs=3, prefill_chunk=16, max_kv_bytes=6 * PAGE))
+    prompts = [tuple(range(start, start + 4)) for start in (1, 20, 40)]
+    drawn = {"max_tokens": 50, "seed": 3, "temperature": 60.0, "ignore_eos": True}
+    tickets = [driver.submit(prompt, **drawn) for prompt in prompts]
+    with running(driver):
+        crowded = [driver.tokens(ticket) for ticket in tickets]
+        stats = driver.engine.stats()
+        texts = ["".join(delta.text for delta in driver.deltas(ticket)) for ticket in tickets]
+        assert stats.preemptions > 0
+        assert stats.recomputed_tokens > 0
+        assert (stats.prefilled_tokens, stats.generated_tokens) == (12, 150)
+        alone = [driver.tokens(driver.submit(prompt, **drawn)) for prompt in prompts]
+        driver.assert_idle()
+    assert crowded == alone
+    assert texts == [text_of(tokens) for tokens in alone]
+
+
+# --- prompt logprobs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_logits", [1000, 5])
+def test_every_token_of_a_prompt_but_the_first_has_a_logprob(max_logits: int) -> None:
+    """Once, with the first token of the answer, however the prompt is cut into chunks."""
+    kept = SchedulerConfig(2, 16, max_kept_bytes=9 * PAGE, max_logits=max_logits)
+    with running(Driver(kept)) as driver:
+        driver.tokens(driver.submit(LONG, max_tokens=3))
+        deltas = driver.finish(driver.submit(LONG, max_tokens=3, prompt_logprobs=1))
+    first, *others = [delta.prompt_logprobs for delta in deltas]
+    assert [scored.token for scored in first] == list(LONG[1:])
+    says = [next_token(LONG[:end]) for end in range(1, len(LONG))]
+    assert [scored.top[0][0] for scored in first] == says
+    # The fake model gives 50 to what it says and 0 to all else.
+    assert [scored.logprob > -1 for scored in first] == [
+        token == said for token, said in zip(LONG[1:], says, strict=True)
+    ]
+    assert others == [(), ()]
+    assert max(sum(row.wanted for row in step.active) for step in driver.runner.steps) <= max(
+        16, max_logits
+    )
+    assert deltas[0].cached_tokens == 0
+
+
+def test_prompts_with_logprobs_and_without_share_steps() -> None:
+    driver = Driver(SchedulerConfig(3, 16))
+    tickets = [driver.submit(range(5), prompt_logprobs=asked) for asked in (None, 2, None)]
+    with running(driver):
+        answers = [driver.tokens(ticket)[:4] for ticket in tickets]
+    assert answers == [expected(range(5), 4)] * 3
+    assert [row.wanted for row in driver.runner.steps[1].active] == [1, 5, 1]
+
+
+def test_a_prompt_whose_logits_are_no_numbers_fails_alone() -> None:
+    driver = Driver(SchedulerConfig(2, 16))
+    sick = driver.submit(LONG, prompt_logprobs=0)
+    well = driver.submit((2,), max_tokens=9)
+
+    def spoil(step: Step, logits: np.ndarray) -> None:
+        if next(iter(step.active)).scored:
+            logits[3] = np.nan
+
+    driver.runner.on_logits = spoil
+    with running(driver):
+        assert_failed(driver, sick, FloatingPointError)
+        assert driver.tokens(well) == expected((2,), 9)
+        driver.assert_idle()
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -459,7 +538,7 @@ def test_a_failing_prefill_leaves_those_alone_that_decode() -> None:
         gate.release()
         assert rows(gate.step()) == [(1, 1)]
         gate.release()
-        assert rows(gate.step()) == [(0, 8)]
+        assert rows(gate.step()) == [(0, 16)]
         gate.release(RuntimeError("no"))
         assert_failed(driver, prefills, RuntimeError)
         gate.open()
@@ -478,11 +557,11 @@ def test_a_failing_step_does_not_lose_the_cache_that_was_moved_for_it() -> None:
         gate.release()
         assert rows(gate.step()) == [(1, 1), (1, 1)]
         gate.release()
-        assert rows(gate.step()) == [(0, 8)]
+        assert rows(gate.step()) == [(0, 16)]
         driver.engine.cancel(first)
         gate.release()
         step = gate.step()
-        assert [(move.source, move.target, move.length) for move in step.moves] == [(2, 0, 8)]
+        assert [(move.source, move.target, move.length) for move in step.moves] == [(2, 0, 16)]
         gate.release(RuntimeError("no"))
         assert_failed(driver, second, RuntimeError)
         gate.open()
@@ -696,14 +775,14 @@ def test_counters_count_every_token_once() -> None:
     assert stats.generated_tokens == 2 * 3 * 5
 
 
-def test_memory_is_told_in_tokens_that_are_in_the_cache() -> None:
+def test_memory_is_told_for_all_tokens_that_are_computed_by_the_end_of_a_step() -> None:
     with running(Driver()) as driver:
         gate = Gate(driver)
         driver.submit(LONG)
         gate.step()
         gate.release()
         gate.step()
-        assert driver.engine.stats().kv_bytes == 16 * driver.cache.shape.bytes_per_token
+        assert driver.engine.stats().kv_bytes == 32 * driver.cache.shape.bytes_per_token
         gate.open()
 
 

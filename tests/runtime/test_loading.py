@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import mmap
 import shutil
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,53 @@ def test_a_shorter_context_bounds_answers(tiny: ModelVersion, pool: WatchedPool)
             answer(model, (3, 4, 5), 8)
     finally:
         model.close()
+
+
+def test_little_memory_for_the_cache_bounds_answers(tiny: ModelVersion, pool: WatchedPool) -> None:
+    """A head has 16 numbers, so that a page holds 64 tokens; there are 2 layers of 2 heads."""
+    page = 2 * 2 * 2 * mmap.PAGESIZE
+    model = load_served(tiny, pool=pool, max_seqs=2, kv_cache_bytes=page)
+    try:
+        assert model.max_model_len == 64
+        assert model.engine.stats().kv_budget == page
+        assert len(answer(model, (3, 4, 5), 61)) == 61
+        with pytest.raises(MrsError, match="KV cache holds 64 tokens; the request needs 65"):
+            answer(model, (3, 4, 5), 62)
+    finally:
+        model.close()
+
+
+def test_a_context_that_was_asked_for_must_fit_the_memory(
+    tiny: ModelVersion, pool: WatchedPool
+) -> None:
+    page = 2 * 2 * 2 * mmap.PAGESIZE
+    options = {"kv_cache_bytes": page, "max_model_len": 65}
+    assert_refused(tiny, pool, UsageError, "65 tokens of this model need 65536", **options)
+    load_served(tiny, pool=pool, kv_cache_bytes=page, max_model_len=64).close()
+
+
+@pytest.mark.parametrize("answers", [8, 60])
+def test_answers_for_which_memory_ran_out_are_those_of_requests_alone(
+    tiny: ModelVersion, pool: WatchedPool, answers: int
+) -> None:
+    """Six requests of up to two pages each in the memory of three pages."""
+    alone = load_served(tiny, pool=pool, max_seqs=1)
+    crowd = load_served(
+        tiny, pool=pool, max_seqs=6, kv_cache_bytes=3 * 8 * mmap.PAGESIZE, prefix_cache_bytes=0
+    )
+    prompts = [tuple(range(3 + start, 33 + start)) for start in range(6)]
+    try:
+        expected = [answer(alone, prompt, answers) for prompt in prompts]
+        with ThreadPoolExecutor(6) as threads:
+            said = list(threads.map(lambda prompt: answer(crowd, prompt, answers), prompts))
+        stats = crowd.engine.stats()
+        crowd.engine.engine._scheduler.check_idle()
+    finally:
+        alone.close()
+        crowd.close()
+    assert said == expected
+    assert (stats.preemptions > 0) is (answers == 60)
+    assert (stats.running, stats.waiting, stats.kv_bytes) == (0, 0, 0)
 
 
 def test_the_whole_context_can_be_used(tiny: ModelVersion, pool: WatchedPool) -> None:

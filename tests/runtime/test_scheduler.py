@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrs.errors import QueueFullError
-from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release
+from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.generation import FinishReason, SamplingParams
 from mrs.runtime.scheduler import Scheduler, SchedulerConfig, Step
 from mrs.runtime.sequence import Sequence
 
-CONFIG = SchedulerConfig(max_seqs=4, prefill_chunk=16, busy_prefill_chunk=8, max_waiting=8)
+CONFIG = SchedulerConfig(max_seqs=4, prefill_chunk=16, max_waiting=8)
 
 
 def sequence(prompt: int, answer: int = 4) -> Sequence:
@@ -84,7 +84,7 @@ def test_decoding_goes_on_between_the_chunks_of_a_long_prompt() -> None:
         assert step is not None
         kinds.append(max(row.new for row in step.active))
         carry_out(scheduler, step)
-    assert kinds == [1, 8, 1, 8, 1, 8]
+    assert kinds == [1, 16, 1, 16, 1, 8]
 
 
 def test_a_prefilling_slot_is_idle_in_a_decode_step() -> None:
@@ -178,6 +178,9 @@ def carry_out_on(cache: dict[int, list[int]], operations: Iterable[CacheOperatio
             case Copy(source, target, length):
                 cache[target] = cache[source][:length]
                 assert len(cache[target]) == length
+            case Trim(slot, length):
+                cache[slot] = cache[slot][:length]
+                assert len(cache[slot]) == length
             case Release(slot):
                 cache.pop(slot, None)
 
@@ -206,8 +209,8 @@ def test_every_sequence_is_computed_once_in_order_and_ends(
     rng = random.Random(seed)
     scheduler = Scheduler(
         SchedulerConfig(
-            max_seqs=slots, prefill_chunk=16, busy_prefill_chunk=8, max_waiting=99,
-            max_cached_tokens=kept,
+            max_seqs=slots, prefill_chunk=16, max_waiting=99,
+            max_kept_bytes=kept,
         )
     )  # fmt: skip
     # What each slot's cache would hold: the tokens computed into it.
@@ -252,7 +255,7 @@ def test_every_sequence_is_computed_once_in_order_and_ends(
 
 # --- beginnings that others have computed ---------------------------------------------------------
 
-KEEPING = SchedulerConfig(max_seqs=3, prefill_chunk=64, max_cached_tokens=1000)
+KEEPING = SchedulerConfig(max_seqs=3, prefill_chunk=64, max_kept_bytes=1000)
 
 
 def asks(*tokens: int, salt: str = "") -> Sequence:
@@ -330,7 +333,7 @@ def test_operations_wait_for_whoever_carries_them_out() -> None:
 
 
 def test_the_row_that_was_used_longest_ago_goes_first() -> None:
-    scheduler = Scheduler(SchedulerConfig(max_seqs=3, prefill_chunk=64, max_cached_tokens=100))
+    scheduler = Scheduler(SchedulerConfig(max_seqs=3, prefill_chunk=64, max_kept_bytes=100))
     for start in (0, 1000, 2000):
         run(scheduler, asks(*range(start, start + 40)))
     assert scheduler.kept_tokens == 80
