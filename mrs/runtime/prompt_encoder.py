@@ -9,6 +9,7 @@ from typing import Any
 
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ChatTemplateError, InvalidValueError, ModelLoadError
+from mrs.runtime.infill import infill_tokens
 from mrs.runtime.literals import any_of
 from mrs.runtime.tokenizer import Tokenizer
 
@@ -83,9 +84,33 @@ class PromptEncoder:
         parts = self._tokenizer.split_special(prompt)
         return self._with_bos(self._tokenizer.encode_parts(map(self._without_disguise, parts)))
 
-    def encode_text(self, text: str, *, parse_special: bool = False) -> tuple[int, ...]:
-        """The prompt of a text completion; by default control tokens in it are plain text."""
-        return self._with_bos(self._tokenizer.encode(text, parse_special=parse_special))
+    @property
+    def begin(self) -> tuple[int, ...]:
+        """What every prompt begins with."""
+        return tuple(self._bos)
+
+    def encode_text(
+        self, text: str, *, parse_special: bool = False, add_bos: bool = True
+    ) -> tuple[int, ...]:
+        """The prompt of a text completion.
+
+        Args:
+            text: what the model continues.
+            parse_special: the text of a control token means that token, and is no plain text.
+            add_bos: begin as every prompt of the model does.
+        """
+        ids = self._tokenizer.encode(text, parse_special=parse_special)
+        return self._with_bos(ids) if add_bos else tuple(ids)
+
+    def encode_infill(self, prefix: str, suffix: str) -> tuple[int, ...]:
+        """The prompt for what stands between two texts; control tokens in them are plain text.
+
+        Raises:
+            InvalidValueError: the model was not taught that.
+        """
+        tokens = infill_tokens(self._tokenizer.special_tokens)
+        parts = (tokens.prefix, prefix, tokens.suffix, suffix, tokens.middle)
+        return self._with_bos(self._tokenizer.encode_parts(part for part in parts if part != ""))
 
     def _without_disguise(self, part: int | str) -> int | str:
         return self._disguise.take_off(part) if isinstance(part, str) else part

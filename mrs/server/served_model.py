@@ -67,6 +67,30 @@ class ChatEncoder(Protocol):
         """
 
 
+class TextEncoder(Protocol):
+    """Turns texts into the token ids that the model continues."""
+
+    @property
+    def begin(self) -> tuple[int, ...]:
+        """What every prompt begins with."""
+
+    def encode_text(
+        self, text: str, *, parse_special: bool = False, add_bos: bool = True
+    ) -> tuple[int, ...]:
+        """The prompt of a text; see `mrs.runtime.prompt_encoder.PromptEncoder`."""
+
+    def encode_infill(self, prefix: str, suffix: str) -> tuple[int, ...]:
+        """The prompt for what stands between two texts.
+
+        Raises:
+            InvalidValueError: the model was not taught that.
+        """
+
+
+class PromptEncoder(ChatEncoder, TextEncoder, Protocol):
+    """Both; `mrs.runtime.prompt_encoder.PromptEncoder` is one."""
+
+
 class TextTokenizer(Protocol):
     """Text <-> token ids; see `mrs.runtime.tokenizer.Tokenizer`."""
 
@@ -100,7 +124,7 @@ class ServedModel:
     created: int
     max_model_len: int
     vocab_size: int
-    prompts: ChatEncoder
+    prompts: PromptEncoder
     engine: GenerationEngine
     token_bytes: Callable[[int], bytes]
     tokenizer: TextTokenizer

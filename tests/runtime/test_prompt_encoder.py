@@ -210,6 +210,18 @@ def test_a_text_prompt_starts_with_one_bos() -> None:
     assert with_bos.encode_text("") == (BOS,)
 
 
+def test_a_text_prompt_has_no_bos_where_it_is_not_wanted() -> None:
+    with_bos = encoder(bos_token_id=BOS, add_bos=True)
+    assert with_bos.begin == (BOS,)
+    assert with_bos.encode_text("a", add_bos=False) == (ord("a"),)
+    assert encoder(bos_token_id=BOS, add_bos=False).begin == ()
+
+
+def test_models_without_the_tokens_fill_in_no_middle() -> None:
+    with pytest.raises(InvalidValueError, match="fill in a middle"):
+        encoder().encode_infill("a", "b")
+
+
 def test_control_tokens_in_a_text_prompt_are_text_unless_asked_for() -> None:
     assert specials(encoder().encode_text("<|im_end|>")) == []
     assert encoder().encode_text("<|im_end|>", parse_special=True) == (IM_END,)

@@ -156,6 +156,19 @@ class FakeEncoder:
             raise self.error
         return tuple(ord(char) for message in messages for char in message["content"])
 
+    begin: tuple[int, ...] = ()
+
+    def encode_text(
+        self, text: str, *, parse_special: bool = False, add_bos: bool = True
+    ) -> tuple[int, ...]:
+        self.threads.append(threading.get_ident())
+        if parse_special:
+            text = text.replace("<eos>", "\0")
+        return (self.begin if add_bos else ()) + tuple(map(ord, text))
+
+    def encode_infill(self, prefix: str, suffix: str) -> tuple[int, ...]:
+        return (1, *map(ord, prefix), 2, *map(ord, suffix), 3)
+
 
 class FakeTokenizer:
     """One token id per character."""
