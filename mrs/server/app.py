@@ -16,6 +16,8 @@ from mrs.server.host_check import HostCheckMiddleware
 from mrs.server.lifecycle import Lifecycle
 from mrs.server.model_catalog import ModelCatalog, SingleModel
 from mrs.server.openai.chat_completions import chat_completions_router
+from mrs.server.openai.completion_schemas import CompletionChunk, CompletionRequest
+from mrs.server.openai.completions import completions_router
 from mrs.server.openai.model_schemas import ModelOperationRequest
 from mrs.server.openai.models import models_router
 from mrs.server.openai.schemas import ChatCompletionChunk, ChatCompletionRequest
@@ -49,6 +51,7 @@ def create_app(
     )
     server = GenerationContext(models, lifecycle, settings.keep_alive_interval)
     app.include_router(chat_completions_router(server, settings))
+    app.include_router(completions_router(server, settings))
     app.include_router(messages_router(server, settings))
     app.include_router(models_router(models, settings))
     app.include_router(health_router(models, lifecycle))
@@ -57,6 +60,7 @@ def create_app(
         app,
         [
             *(ChatCompletionRequest, ChatCompletionChunk, ModelOperationRequest),
+            *(CompletionRequest, CompletionChunk),
             *(MessagesRequest, CountTokensRequest, MessageStreamEvent),
         ],
     )

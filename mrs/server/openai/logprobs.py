@@ -11,7 +11,7 @@ from mrs.runtime.generation import TokenLogprobs
 TokenBytes = Callable[[int], bytes]
 
 # OpenAI's own floor: JSON has no infinity.
-_LEAST = -9999.0
+LEAST_LOGPROB = -9999.0
 
 
 def token_logprobs(found: TokenLogprobs, token_bytes: TokenBytes) -> dict[str, Any]:
@@ -33,6 +33,6 @@ def _entry(token: int, logprob: float, token_bytes: TokenBytes) -> dict[str, Any
     raw = token_bytes(token)
     return {
         "token": raw.decode("utf-8", "replace"),
-        "logprob": logprob if math.isfinite(logprob) else _LEAST,
+        "logprob": logprob if math.isfinite(logprob) else LEAST_LOGPROB,
         "bytes": list(raw),
     }
