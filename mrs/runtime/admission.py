@@ -19,7 +19,7 @@ class EngineModel:
         vocab_size: width of the logits.
         eos_token_ids: ids that end an answer.
         max_length: most tokens of prompt and answer together.
-        new_detokenizer: makes a fresh detokenizer.
+        new_detokenizer: makes a fresh detokenizer, of an answer that continues a text or not.
         token_pieces: bytes of each token; what is not there has none.
         kv_tokens: most tokens of one sequence for which there is memory; None for any.
         bos_token_id: what a prompt begins with, if anything.
@@ -28,7 +28,7 @@ class EngineModel:
     vocab_size: int
     eos_token_ids: frozenset[int]
     max_length: int
-    new_detokenizer: Callable[[], Detokenizer]
+    new_detokenizer: Callable[[bool], Detokenizer]
     token_pieces: Sequence[bytes] = ()
     kv_tokens: int | None = None
     bos_token_id: int | None = None

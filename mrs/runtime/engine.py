@@ -192,7 +192,8 @@ class Engine:
             self._model.capacity,
             salt=request.cache_salt,
         )
-        answer = Answer(sequence, self._model.new_detokenizer(), self._model.eos_token_ids)
+        detokenizer = self._model.new_detokenizer(request.continues)
+        answer = Answer(sequence, detokenizer, self._model.eos_token_ids)
         sampler = Sampler(
             request.sampling,
             index,

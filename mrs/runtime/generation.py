@@ -121,6 +121,7 @@ class GenerationRequest:
         n: number of choices.
         cache_salt: cached prefixes are shared among requests of one salt alone.
         truncate: a prompt that is too long loses its beginning, instead of being refused.
+        continues: the answer goes on with a text, so that a space at its beginning is part of it.
     """
 
     prompt_ids: tuple[int, ...]
@@ -128,6 +129,7 @@ class GenerationRequest:
     n: int = 1
     cache_salt: str = ""
     truncate: bool = False
+    continues: bool = False
 
 
 class FinishReason(StrEnum):

@@ -243,7 +243,7 @@ def _open(
         vocab_size=facts.vocab_size,
         eos_token_ids=frozenset(facts.eos_token_ids),
         max_length=parts.max_length,
-        new_detokenizer=lambda: Detokenizer(parts.tokenizer),
+        new_detokenizer=lambda continues: Detokenizer(parts.tokenizer, continues=continues),
         token_pieces=parts.tokenizer.visible_pieces,
         kv_tokens=tokens_within(budget, row_bytes, parts.max_length),
         bos_token_id=facts.bos_token_id,

@@ -158,8 +158,9 @@ class Driver:
         self.on_publish(published)
 
 
-def _detokenizer() -> Detokenizer:
-    return Detokenizer(SimpleNamespace(visible_pieces=PIECES, leading_spaces=0))  # type: ignore[arg-type]
+def _detokenizer(continues: bool) -> Detokenizer:
+    tokenizer = SimpleNamespace(visible_pieces=PIECES, leading_spaces=1, is_added=lambda _: False)
+    return Detokenizer(tokenizer, continues=continues)  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -198,7 +198,9 @@ class Conversation:
         self._rng = random.Random(seed)
         self._bench = bench
         tokenizer = Tokenizer.from_file(version.tokenizer_path)
-        model = EngineModel(bench.vocab, frozenset(), bench.context, lambda: Detokenizer(tokenizer))
+        model = EngineModel(
+            bench.vocab, frozenset(), bench.context, lambda continues: Detokenizer(tokenizer)
+        )
         config = SchedulerConfig(max_seqs=3, prefill_chunk=CHUNK)
         self.engine = Engine(model, self, bench.cache, Scheduler(config), self._take)
         self._ask()

@@ -21,6 +21,7 @@ from mrs.errors import (
 from mrs.runtime.generation import FinishReason, GenerationRequest, SamplingParams
 from mrs.runtime.scheduler import SchedulerConfig, Step
 from mrs.runtime.ticket import Published, Ticket
+from tests.runtime import fake_runner
 from tests.runtime.fake_runner import (
     EOS,
     TIMEOUT,
@@ -101,6 +102,18 @@ def test_a_stop_string_over_several_tokens_ends_the_answer_before_it() -> None:
     assert "".join(delta.text for delta in deltas) == text[: text.index(text[5:8])]
     assert deltas[-1].finish_reason is FinishReason.STOP
     assert len(deltas) == text.index(text[5:8]) + 3
+
+
+@pytest.mark.parametrize(("continues", "text"), [(True, " x x"), (False, "x x")])
+def test_the_first_space_of_an_answer_is_part_of_it_where_it_continues_a_text(
+    monkeypatch: pytest.MonkeyPatch, continues: bool, text: str
+) -> None:
+    monkeypatch.setattr(fake_runner, "PIECES", (b"", *[b" x"] * (VOCAB - 1)))
+    with running(Driver()) as driver:
+        sampling = SamplingParams(temperature=0.0, max_tokens=2)
+        request = GenerationRequest((1, 2, 3), sampling, continues=continues)
+        deltas = driver.finish(driver.engine.submit(request))
+    assert "".join(delta.text for delta in deltas) == text
 
 
 def test_choices_with_one_seed_differ_and_each_is_reproducible() -> None:

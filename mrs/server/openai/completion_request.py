@@ -104,6 +104,7 @@ def prepare_completion(request: CompletionRequest, model: ServedModel) -> Prepar
             choices,
             cache_salt=request.cache_salt or "",
             truncate=bool(request.truncate_sequence),
+            continues=True,
         )
         for prompt in prompts
     )
