@@ -339,3 +339,89 @@ def test_the_row_that_was_used_longest_ago_goes_first() -> None:
     assert scheduler.kept_tokens == 80
     assert run(scheduler, asks(*range(1000, 1040), 1)).num_cached == 40
     assert run(scheduler, asks(*range(40), 1)).num_cached == 0
+
+
+def test_a_row_that_is_taken_over_gives_back_what_the_match_does_not_need() -> None:
+    scheduler = Scheduler(KEEPING)
+    run(scheduler, asks(*range(60)))
+    taker = asks(*range(40), 99)
+    scheduler.add(taker)
+    step = scheduler.schedule()
+    assert step is not None
+    assert step.moves == (Trim(0, 40),)
+    assert (taker.slot, taker.num_cached, scheduler.kv_bytes) == (0, 40, 41)
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def little_memory(tokens: int, **bounds: int) -> Scheduler:
+    """A row takes one byte a token."""
+    return Scheduler(SchedulerConfig(max_seqs=4, max_kv_bytes=tokens, **bounds))
+
+
+def test_a_slot_is_of_no_use_without_memory_for_all_tokens_and_some_more() -> None:
+    scheduler = little_memory(100)
+    first, second, third = (sequence(prompt, answer=5) for prompt in (60, 30, 1))
+    for one in (first, second, third):
+        scheduler.add(one)
+    # 65 + 35 are 100; the third waits, and would not be let pass if it were the smallest of all.
+    assert [one.slot for one in (first, second, third)] == [0, 1, None]
+    scheduler.remove(second)
+    assert third.slot == 1
+
+
+def test_nobody_overtakes_one_who_waits_for_memory() -> None:
+    scheduler = little_memory(100)
+    for one in (sequence(60), sequence(60), sequence(1)):
+        scheduler.add(one)
+    assert scheduler.waiting == 2
+
+
+def test_a_queue_for_memory_is_a_queue() -> None:
+    """Slots that are free for want of memory are no room."""
+    scheduler = little_memory(100, max_waiting=1)
+    for _ in range(2):
+        scheduler.check_room(1, 60)
+        scheduler.add(sequence(60))
+    with pytest.raises(QueueFullError):
+        scheduler.check_room(1, 1)
+
+
+def test_kept_rows_go_before_anyone_is_preempted_the_oldest_first() -> None:
+    scheduler = little_memory(100, max_kept_bytes=100)
+    for start in (0, 1000, 2000):
+        run(scheduler, asks(*range(start, start + 30)))
+    run(scheduler, asks(*range(30), 1))  # The first is used again, and so the second the oldest.
+    run(scheduler, asks(*range(5000, 5039)))
+    assert run(scheduler, asks(*range(30), 2)).num_cached == 30
+    assert run(scheduler, asks(*range(1000, 1030), 2)).num_cached == 0
+    assert scheduler.preemptions == 0
+
+
+def test_the_newest_gives_its_memory_to_older_ones_and_is_the_next_to_run() -> None:
+    scheduler = little_memory(100)
+    old, new, late = (sequence(8, answer=answer) for answer in (80, 60, 10))
+    for one in (old, new):
+        scheduler.add(one)
+    while not scheduler.preemptions:
+        step = scheduler.schedule()
+        assert step is not None
+        carry_out(scheduler, step)
+    scheduler.add(late)
+    assert (old.slot, new.slot, new.num_computed, late.slot) == (0, None, 0, None)
+    drawn = list(new.output_ids)
+    assert len(drawn) > 30
+    scheduler.remove(old)
+    assert (new.slot, late.slot) == (0, 1)
+    step = scheduler.schedule()
+    assert step is not None
+    row = next(iter(step.active))
+    assert (row.sequence, row.past, row.new, row.draws) == (new, 0, 8 + len(drawn), True)
+
+
+def test_a_sequence_that_is_too_large_for_all_memory_is_a_bug_and_no_endless_loop() -> None:
+    scheduler = little_memory(10)
+    scheduler.add(sequence(11))
+    with pytest.raises(RuntimeError, match="of 11 tokens alone exceeds"):
+        scheduler.schedule()
