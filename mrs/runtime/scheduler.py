@@ -232,7 +232,8 @@ class Scheduler:
             if self._slots.grow((first_slot + i, row.past + row.new) for i, row in enumerate(rows)):
                 break
             self._preempt_newest()
-        self._prefilled_last = any(row.sequence.is_prefilling for row in rows if row.new)
+        # The first row of a step for prompts is one; of others, it may be one that is idle.
+        self._prefilled_last = bool(rows[0].new) and rows[0].sequence.is_prefilling
         return Step(first_slot, tuple(rows), self.take_operations())
 
     def _choose(self) -> tuple[int, list[Row]] | None:

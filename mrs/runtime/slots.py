@@ -7,6 +7,7 @@ Whatever changes in the cache because of a decision is noted, in order, as `Cach
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,8 +33,9 @@ class Slots:
         # So many tokens' memory each slot has touched since it was last given back.
         self._held = [0] * count
         self._budget = budget
-        self._row_bytes = row_bytes
-        self._kept = PrefixCache(max_kept, row_bytes)
+        # Asked of all rows at each step; the lengths in use change slowly.
+        self._row_bytes = lru_cache(maxsize=4096)(row_bytes)
+        self._kept = PrefixCache(max_kept, self._row_bytes)
         self._operations: list[CacheOperation] = []
 
     def __iter__(self) -> Iterator[Sequence | None]:
