@@ -20,6 +20,23 @@ SHOWN_CONTROL_TOKENS = frozenset({"<|channel|>", "<|message|>", "<|start|>", "<|
 begin. llama.cpp shows them because it takes them for text that anyone may write; here they are
 shown, and still no one but the template and the model can write them."""
 
+ANSWER_MARKS = frozenset(
+    {
+        *("<think>", "</think>", "<seed:think>", "</seed:think>", "[THINK]", "[/THINK]"),
+        *("<|START_THINKING|>", "<|END_THINKING|>", "<|START_ACTION|>", "<|END_ACTION|>"),
+        *("<|inner_prefix|>", "<|inner_suffix|>", "<|channel>", "<channel|>"),
+        *("<tool_call>", "</tool_call>", "<seed:tool_call>", "</seed:tool_call>"),
+        *("<|tool_call>", "<tool_call|>", '<|"|>', "<|tool_call|>", "<|/tool_call|>"),
+        *("<start_function_call>", "<end_function_call>", "<escape>"),
+        *("<|tool_call_start|>", "<|tool_call_end|>", "<|python_tag|>"),
+        *("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
+        *("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>"),
+        *("<｜tool▁call▁end｜>", "<｜tool▁sep｜>"),
+    }
+)
+"""Marks of reasoning and calls, which have to be seen where a vocabulary has a control token for
+them."""
+
 _BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")
 _BYTE_TOKEN_LENGTH = 6
 

@@ -15,7 +15,8 @@ from mrs.runtime.tokenizer import Tokenizer
 
 _MAX_DEPTH = 100
 _FIRST_MARK = 0xD800
-_MARKS = 0xE000 - _FIRST_MARK
+_END_MARK = "\udfff"
+_MARKS = ord(_END_MARK) - _FIRST_MARK
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -30,7 +31,7 @@ class PromptEncoder:
         tool_template: the template for conversations with tools, if it is another.
 
     Raises:
-        ModelLoadError: the control tokens start with more than 2048 different characters.
+        ModelLoadError: the control tokens start with more than 2047 different characters.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class PromptEncoder:
         messages: Sequence[Mapping[str, Any]],
         *,
         add_generation_prompt: bool = True,
+        continue_final: bool = False,
         **variables: Any,
     ) -> tuple[int, ...]:
         """The prompt of a conversation, through the chat template.
@@ -64,6 +66,7 @@ class PromptEncoder:
             messages: ``content`` is a string, None (nothing), or a list of text parts, which are
                 put together.
             add_generation_prompt: end with the start of the assistant's turn.
+            continue_final: end where the content of the last message ends, instead.
             variables: more names for the template (``tools``, ...).
 
         Raises:
@@ -76,11 +79,16 @@ class PromptEncoder:
                 "The model has no chat template.",
                 hint="Use text completions, or export the model with a chat template.",
             )
+        disguised = [self._disguise.put_on(_with_flat_content(message)) for message in messages]
+        if continue_final:
+            disguised[-1]["content"] = disguised[-1].get("content", "") + _END_MARK
         prompt = template.render(
-            [self._disguise.put_on(_with_flat_content(message)) for message in messages],
-            add_generation_prompt=add_generation_prompt,
+            disguised,
+            add_generation_prompt=add_generation_prompt and not continue_final,
             **{name: self._disguise.put_on(value) for name, value in variables.items()},
         )
+        if continue_final:
+            prompt = _up_to_end_mark(prompt)
         parts = self._tokenizer.split_special(prompt)
         return self._with_bos(self._tokenizer.encode_parts(map(self._without_disguise, parts)))
 
@@ -176,6 +184,13 @@ class _Disguise:
     def _begins(self, text: str) -> bool:
         index = bisect_left(self._literals, text)
         return index < len(self._literals) and self._literals[index].startswith(text)
+
+
+def _up_to_end_mark(prompt: str) -> str:
+    before, mark, _ = prompt.rpartition(_END_MARK)
+    if not mark:
+        raise ChatTemplateError("The chat template does not show the last message as it is.")
+    return before
 
 
 def _with_flat_content(message: Mapping[str, Any]) -> Mapping[str, Any]:

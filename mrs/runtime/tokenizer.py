@@ -14,6 +14,7 @@ from mrs.errors import InvalidValueError, ModelLoadError
 from mrs.runtime.literals import any_of
 from mrs.runtime.space_prefix import takes_over_space_prefix
 from mrs.token_decoding import (
+    ANSWER_MARKS,
     SHOWN_CONTROL_TOKENS,
     TokenDecoding,
     UnknownDecoderError,
@@ -114,9 +115,9 @@ class Tokenizer:
     def visible_pieces(self) -> tuple[bytes, ...]:
         """As `pieces`, but special tokens, which are no part of an answer, have no bytes.
 
-        Some of them are a part of it: `SHOWN_CONTROL_TOKENS`.
+        Some of them are a part of it: `SHOWN_CONTROL_TOKENS` and `ANSWER_MARKS`.
         """
-        shown = {self._specials.get(token) for token in SHOWN_CONTROL_TOKENS}
+        shown = {self._specials.get(token) for token in SHOWN_CONTROL_TOKENS | ANSWER_MARKS}
         hidden = self._special_ids.difference(shown)
         return tuple(b"" if index in hidden else piece for index, piece in enumerate(self.pieces))
 

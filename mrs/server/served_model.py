@@ -58,9 +58,20 @@ class ChatEncoder(Protocol):
     """Turns a conversation into the token ids that the model continues."""
 
     def encode_chat(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        continue_final: bool = False,
+        **variables: Any,
     ) -> tuple[int, ...]:
         """Render the messages with the model's chat template and tokenize the result.
+
+        Args:
+            messages: as `mrs.server.conversation.conversation.TemplateMessage` has them.
+            add_generation_prompt: end with the start of the assistant's turn.
+            continue_final: end where the last message ends instead, which is the assistant's.
+            variables: more names for the template (``tools``, ...).
 
         Raises:
             ChatTemplateError: the template refuses the messages or exceeds its bounds.
@@ -94,6 +105,10 @@ class PromptEncoder(ChatEncoder, TextEncoder, Protocol):
 class TextTokenizer(Protocol):
     """Text <-> token ids; see `mrs.runtime.tokenizer.Tokenizer`."""
 
+    @property
+    def special_tokens(self) -> Mapping[str, int]:
+        """The control tokens by their text."""
+
     def encode(self, text: str, *, add_bos: bool = False, parse_special: bool = True) -> list[int]:
         """The ids of a text; ``parse_special``: the text of a control token means that token."""
 
@@ -116,6 +131,7 @@ class ServedModel:
         tokenizer: text <-> token ids, without the template.
         chat_template: the text of the template; None if the model has none.
         tool_template: the same for conversations with tools, if it is another.
+        tool_format: name of the format that its calls have; None to recognize it by the template.
         sampling_defaults: how tokens are drawn where a request leaves it open.
         architecture: see `ModelDescription`, as the next two.
     """
@@ -130,6 +146,7 @@ class ServedModel:
     tokenizer: TextTokenizer
     chat_template: str | None = None
     tool_template: str | None = None
+    tool_format: str | None = None
     sampling_defaults: SamplingDefaults = field(default_factory=dict)
     architecture: str = ""
     quant: str = ""

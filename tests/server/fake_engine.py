@@ -145,12 +145,19 @@ class FakeEncoder:
     def __init__(self) -> None:
         self.error: Exception | None = None
         self.conversations: list[Sequence[Mapping[str, Any]]] = []
+        self.variables: list[Mapping[str, Any]] = []
         self.threads: list[int] = []
 
     def encode_chat(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        continue_final: bool = False,
+        **variables: Any,
     ) -> tuple[int, ...]:
         self.conversations.append(messages)
+        self.variables.append({**variables, "continue_final": continue_final})
         self.threads.append(threading.get_ident())
         if self.error is not None:
             raise self.error
@@ -173,6 +180,8 @@ class FakeEncoder:
 class FakeTokenizer:
     """One token id per character."""
 
+    special_tokens: Mapping[str, int] = {}
+
     def encode(self, text: str, *, add_bos: bool = False, parse_special: bool = True) -> list[int]:
         return [ord(char) for char in text]
 
@@ -190,7 +199,9 @@ def say(*texts: str) -> Script:
     return script
 
 
-def served(engine: FakeEngine, encoder: FakeEncoder | None = None) -> ServedModel:
+def served(
+    engine: FakeEngine, encoder: FakeEncoder | None = None, chat_template: str | None = None
+) -> ServedModel:
     return ServedModel(
         name="tiny/fake",
         created=1_700_000_000,
@@ -200,4 +211,5 @@ def served(engine: FakeEngine, encoder: FakeEncoder | None = None) -> ServedMode
         engine=engine,
         token_bytes=lambda token: PIECES.get(token, b""),
         tokenizer=FakeTokenizer(),
+        chat_template=chat_template,
     )

@@ -1,0 +1,64 @@
+"""The arguments of a tool one by one, for formats that do not write them as one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mrs.server.conversation.conversation import FunctionTool
+from mrs.server.conversation.lark import LarkBuilder
+
+_SHARED = ("$defs", "definitions")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One argument.
+
+    Attributes:
+        name: of it.
+        schema: of its value; complete, with the definitions that it may refer to.
+        required: it may not be left out.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool
+
+
+def members(tool: FunctionTool) -> list[Member]:
+    """The arguments that a tool's schema names."""
+    schema = tool.parameters or {}
+    properties = schema.get("properties")
+    required = schema.get("required")
+    names = required if isinstance(required, list) else ()
+    shared = {key: schema[key] for key in _SHARED if key in schema}
+    if not isinstance(properties, Mapping):
+        return []
+    return [
+        Member(name, {**shared, **value} if isinstance(value, Mapping) else {}, name in names)
+        for name, value in properties.items()
+    ]
+
+
+def ordered(
+    arguments: Sequence[Member],
+    expression: Callable[[Member], str],
+    separator: str,
+    lark: LarkBuilder,
+) -> str:
+    """What matches the arguments in their order, with a separator between those that are there."""
+    between = lark.literal(separator)
+    rest = ""
+    starts: list[str] = []
+    for member in reversed(arguments):
+        rule = lark.rule(expression(member))
+        if member.required:
+            starts = []
+        starts.append(f"{rule} {rest}")
+        following = f"{between} {rule}" if member.required else f"({between} {rule})?"
+        rest = lark.rule(f"{following} {rest}")
+    if not any(member.required for member in arguments):
+        starts.append('""')
+    return lark.rule(" | ".join(starts)) if starts else '""'
