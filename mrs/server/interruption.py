@@ -15,7 +15,7 @@ from starlette.types import Receive
 
 
 class Interruption(Enum):
-    """Why work ended before it was done."""
+    """Why work ended before it was done: nobody wants it any more, or the server must stop."""
 
     DISCONNECT = auto()
     SHUTDOWN = auto()
@@ -29,8 +29,17 @@ async def run_interruptible(
     The request's body must have been read. Interrupted work has been cancelled, and has ended,
     when this returns; an exception of ``work`` is raised here.
     """
+    return await run_unless(work, _wait_for_disconnect(receive), shutdown)
+
+
+async def run_unless(
+    work: Coroutine[Any, Any, None],
+    unwanted: Coroutine[Any, Any, Any],
+    shutdown: asyncio.Future[None],
+) -> Interruption | None:
+    """The same for work without a client: ``unwanted`` ends when nobody wants it any more."""
     job = asyncio.ensure_future(work)
-    client_gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+    client_gone = asyncio.ensure_future(unwanted)
     try:
         await asyncio.wait({job, client_gone, shutdown}, return_when=asyncio.FIRST_COMPLETED)
         if job.done():

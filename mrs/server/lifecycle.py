@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Protocol
+
+_CLOSING_TIMEOUT = 2.0
 
 
 class Drainable(Protocol):
@@ -37,6 +39,7 @@ class Lifecycle:
         self._idle = asyncio.Event()
         self._idle.set()
         self._shutdown: asyncio.Future[None] | None = None
+        self._closing: list[Callable[[], None]] = []
 
     @property
     def draining(self) -> bool:
@@ -77,6 +80,20 @@ class Lifecycle:
     async def wait_idle(self) -> None:
         """Wait until no request runs."""
         await self._idle.wait()
+
+    def on_close(self, close: Callable[[], None]) -> None:
+        """Have something closed when nothing runs any more."""
+        self._closing.append(close)
+
+    async def close(self) -> None:
+        """Close what was to be closed, when what was ended has ended; does nothing the next time.
+
+        What does not end in time finds it closed.
+        """
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.wait_idle(), _CLOSING_TIMEOUT)
+        while self._closing:
+            self._closing.pop()()
 
     @contextmanager
     def request(self) -> Iterator[asyncio.Future[None]]:
