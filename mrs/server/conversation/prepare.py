@@ -74,6 +74,7 @@ def prepare(
         options.n,
         cache_salt=options.cache_salt,
         truncate=options.truncate,
+        continues=conversation.continue_final,
     )
     return PreparedConversation(
         generation, _reader_factory(conversation, tools, form, in_reasoning, hidden_stops)
