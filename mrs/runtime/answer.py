@@ -27,10 +27,20 @@ class Answer:
         self._stop = StopStringMatcher(sequence.sampling.stop)
         self._eos = () if sequence.sampling.ignore_eos else eos_token_ids
         self._stop_tokens = sequence.sampling.stop_token_ids
+        self._cumulative = 0.0
 
     def add(self, token: int, logprobs: TokenLogprobs | None = None) -> GenerationDelta:
-        """Take the next token; sets the sequence's finish reason when it is the last."""
+        """Take the next token; sets the sequence's finish reason when it is the last.
+
+        Args:
+            token: the one that was drawn.
+            logprobs: of it, if the sequence's sampling asks for them in any way.
+        """
         sequence = self._sequence
+        if logprobs is not None:
+            self._cumulative += logprobs.logprob
+            if sequence.sampling.logprobs is None:
+                logprobs = None
         sequence.output_ids.append(token)
         if token in self._eos or token in self._stop_tokens:
             return self._finish(FinishReason.STOP, "", token)
@@ -58,6 +68,7 @@ class Answer:
         reason: FinishReason | None = None,
     ) -> GenerationDelta:
         cached = self._sequence.num_cached
+        told = reason is not None and self._sequence.sampling.cumulative_logprob
         return GenerationDelta(
             self._sequence.index,
             text,
@@ -66,6 +77,7 @@ class Answer:
             cached_tokens=cached,
             logprobs=() if logprobs is None else (logprobs,),
             stop=self._stop.found,
+            cumulative_logprob=self._cumulative if told else None,
         )
 
     def _is_full(self) -> bool:

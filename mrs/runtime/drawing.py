@@ -1,4 +1,8 @@
-"""From a step's logits to the next tokens of its sequences."""
+"""From a step's logits to the next tokens of its sequences.
+
+The order, for each row: the model's own log probabilities, where they are asked for; a grammar's
+mask; penalties, bias and bans; the filters; the draw. Nothing that a neighbour does is seen.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +32,14 @@ def draw_tokens(
 
 
 def _draw(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta | Exception:
-    asked = choice.sequence.sampling.logprobs
+    sampling, sampler = choice.sequence.sampling, choice.sampler
     try:
-        raw = None if asked is None else RawLogprobs(logits, asked)
-        token = choice.sampler.sample(logits)
-        return choice.answer.add(token, None if raw is None else raw.of(token))
+        if sampling.logprobs is None and not sampling.cumulative_logprob:
+            return choice.answer.add(sampler.sample(logits))
+        adjusts = sampler.adjusts
+        raw = RawLogprobs(logits, sampling.logprobs or 0, keep=adjusts)
+        token = sampler.sample(logits, None if adjusts else raw.candidates)
+        return choice.answer.add(token, raw.of(token))
     except Exception as error:
         _log.exception("Drawing a token failed.")
         return error

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mrs.runtime.answer import Answer
 from mrs.runtime.detokenizer import Detokenizer
-from mrs.runtime.generation import FinishReason, GenerationDelta, SamplingParams
+from mrs.runtime.generation import FinishReason, GenerationDelta, SamplingParams, TokenLogprobs
 from mrs.runtime.sequence import Sequence
 
 EOS = 0
@@ -170,3 +170,22 @@ def _without_incomplete_end(said: bytes) -> str:
             said = said.removesuffix(beginning)
             break
     return said.decode("utf-8", "replace")
+
+
+def test_the_last_delta_tells_how_likely_the_whole_answer_was() -> None:
+    said = answer(max_tokens=3, cumulative_logprob=True)
+    deltas = [said.add(1, TokenLogprobs(1, logprob)) for logprob in (-0.5, -1.0, -2.0)]
+    assert [delta.cumulative_logprob for delta in deltas] == [None, None, -3.5]
+    assert not any(delta.logprobs for delta in deltas)
+
+
+def test_an_end_of_sequence_token_counts_in_it() -> None:
+    said = answer(cumulative_logprob=True)
+    said.add(1, TokenLogprobs(1, -0.5))
+    assert said.add(EOS, TokenLogprobs(EOS, -1.0)).cumulative_logprob == -1.5
+
+
+def test_it_is_told_only_where_it_was_asked_for() -> None:
+    delta = answer(max_tokens=1, logprobs=0).add(1, TokenLogprobs(1, -0.5))
+    assert delta.cumulative_logprob is None
+    assert delta.logprobs == (TokenLogprobs(1, -0.5),)

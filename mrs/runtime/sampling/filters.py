@@ -1,66 +1,36 @@
 """Which tokens may be drawn: each filter keeps a part of the vocabulary.
 
-Filters work on `Candidates`: as long as no filter has chosen, all tokens in the order of their ids;
-afterwards the chosen ones, the likeliest first. None sorts the whole vocabulary unless its own
-definition leaves no other way.
+None sorts the whole vocabulary unless its own definition leaves no other way; only those whose
+definition is of shares (top-p, typical, XTC) look at the weights of all tokens.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.runtime.sampling.draw import softmax
+from mrs.runtime.sampling.candidates import Candidates
+from mrs.runtime.sampling.draw import mass
+from mrs.runtime.sampling.peaks import descending
+from mrs.runtime.sampling.room import room
 
-# Nuclei are looked for among this many tokens first, before the whole vocabulary is sorted.
-_NUCLEUS_GUESS = 512
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Tokens that may be drawn.
-
-    Attributes:
-        logits: float32, scaled by the temperature.
-        ids: the tokens that they belong to, the likeliest first; None for all of the vocabulary.
-    """
-
-    logits: NDArray[np.float32]
-    ids: NDArray[np.int64] | None = None
-
-    def keep(self, which: NDArray[np.int64]) -> Candidates:
-        """The candidates at these places, in this order."""
-        ids = which if self.ids is None else self.ids[which]
-        return Candidates(self.logits[which], ids)
-
-    def sorted(self) -> Candidates:
-        """The same, the likeliest first; of equal ones the lower token ids first."""
-        if self.ids is not None:
-            return self
-        return self.keep(np.argsort(-self.logits, kind="stable"))
-
-    def token(self, place: int) -> int:
-        """The token at a place."""
-        return place if self.ids is None else int(self.ids[place])
-
-
-def top_k(logits: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """The k largest, in descending order; of equal ones the lower token ids first."""
-    kth = np.partition(logits, len(logits) - k)[len(logits) - k]
-    candidates = np.flatnonzero(logits >= kth)
-    order = np.argsort(-logits[candidates], kind="stable")
-    return candidates[order[:k]]
+# Weights, relative to the likeliest token's, down to which a nucleus is looked for first.
+_NUCLEUS_GUESSES = (math.exp(-5), math.exp(-9))
+_SQUARES_OVERFLOW = 1e15
+# Distances from the expected information, in nats, within which typical tokens are looked for.
+_TYPICAL_GUESSES = (1.0, 2.0, 4.0, 8.0)
 
 
 def keep_top_k(candidates: Candidates, k: int | None) -> Candidates:
     """The ``k`` likeliest; all where ``k`` is None or below 1."""
     if k is None or not 0 < k < len(candidates.logits):
         return candidates
-    if candidates.ids is not None:
-        return candidates.keep(np.arange(k))
-    return candidates.keep(top_k(candidates.logits, k))
+    if candidates.peaks is None:
+        return candidates.keep(slice(k))
+    return candidates.keep(candidates.peaks.top(k))
 
 
 def keep_top_n_sigma(candidates: Candidates, n: float | None) -> Candidates:
@@ -70,10 +40,20 @@ def keep_top_n_sigma(candidates: Candidates, n: float | None) -> Candidates:
     """
     if n is None or n <= 0:
         return candidates
-    logits = candidates.logits
-    finite = logits[np.isfinite(logits)]
-    floor = logits.max() - n * finite.std(dtype=np.float64)
-    return _sorted_subset(candidates, np.flatnonzero(logits >= floor))
+    return candidates.keep_at_least(candidates.largest - n * _deviation(candidates.logits))
+
+
+def _deviation(logits: NDArray[np.float32]) -> float:
+    """Of the finite ones."""
+    if not math.isfinite(logits.min()):
+        logits = logits[np.isfinite(logits)]
+    if float(logits.max()) - float(logits.min()) > _SQUARES_OVERFLOW:
+        return float(logits.std(dtype=np.float64))
+    centred = np.subtract(
+        logits, np.float32(mass(logits) / len(logits)), out=room("centred", len(logits))
+    )
+    centred *= centred
+    return math.sqrt(mass(centred) / len(centred))
 
 
 def keep_typical(candidates: Candidates, p: float) -> Candidates:
@@ -83,73 +63,78 @@ def keep_typical(candidates: Candidates, p: float) -> Candidates:
     """
     if p >= 1.0:
         return candidates
-    weights = softmax(candidates.logits).astype(np.float64)
-    shares = weights / weights.sum()
-    information = -np.log(np.maximum(shares, np.finfo(np.float64).tiny))
-    entropy = float((shares * information).sum())
-    order = np.argsort(np.abs(information - entropy), kind="stable")
-    kept = order[: nucleus_size(shares[order], p)]
-    return _sorted_subset(candidates, kept)
+    # A token's information is a constant less its scaled logit: the constant cancels out.
+    distances, weights = room("distances", len(candidates.logits)), candidates.weights
+    # Infinity times nothing is NaN.
+    scaled = np.maximum(candidates.scaled, np.float32(-1e4), out=room("centred", len(weights)))
+    expected = mass(np.multiply(scaled, weights, out=distances)) / candidates.total
+    np.abs(np.subtract(scaled, np.float32(expected), out=distances), out=distances)
+    target = p * candidates.total
+    for reach in (*_TYPICAL_GUESSES, math.inf):
+        near = np.flatnonzero(distances <= reach)
+        # Summed before it is sorted: most guesses that fail do so here.
+        if reach < math.inf and weights[near].sum(dtype=np.float64) < target:
+            continue
+        near = near[descending(-distances[near])]
+        size = _size(weights[near], target)
+        if size is not None:
+            break
+    kept = np.sort(near[:size])
+    return candidates.keep_sorted(kept) if candidates.peaks is not None else candidates.keep(kept)
 
 
 def keep_nucleus(candidates: Candidates, p: float) -> Candidates:
-    """The smallest set of likeliest tokens whose mass reaches ``p``."""
+    """The smallest set of likeliest tokens whose mass reaches ``p``; of equal ones the lower ids.
+
+    Source: Holtzman et al., The Curious Case of Neural Text Degeneration, arXiv:1904.09751.
+    """
     if p >= 1.0:
         return candidates
-    weights = softmax(candidates.logits)
-    if candidates.ids is not None:
-        return candidates.keep(np.arange(nucleus_size(weights, p)))
-    return candidates.keep(nucleus(candidates.logits, weights, p))
+    target = p * candidates.total
+    if candidates.peaks is None:
+        return candidates.keep(slice(_size(candidates.weights, target)))
+    for floor in _nucleus_floors(candidates, p):
+        likely = candidates.peaks.at_least(candidates.floor(floor))
+        if floor and candidates.weights[likely].sum(dtype=np.float64) < target:
+            continue
+        found = candidates.keep_sorted(likely)
+        size = _size(found.weights, target)
+        if size is not None:
+            return found.keep(slice(size))
+    return found
+
+
+def _nucleus_floors(candidates: Candidates, p: float) -> Iterator[float]:
+    """Weights down to which to look for a nucleus, the last time at all tokens."""
+    yield from _NUCLEUS_GUESSES
+    # All tokens below this one together have no more than what a nucleus leaves out.
+    yield min(_NUCLEUS_GUESSES[-1], (1.0 - p) * candidates.total / len(candidates.logits))
+    yield 0.0
 
 
 def keep_min_p(candidates: Candidates, p: float) -> Candidates:
     """Those at least ``p`` times as likely as the likeliest (Nguyen et al., arXiv:2407.01082)."""
     if p <= 0.0:
         return candidates
-    floor = candidates.logits.max() + np.log(p)
-    return _sorted_subset(candidates, np.flatnonzero(candidates.logits >= floor))
+    return candidates.keep_at_least(candidates.largest + math.log(p) / float(candidates.scale))
 
 
 def exclude_top_choices(candidates: Candidates, threshold: float) -> Candidates:
     """Of the tokens of at least the share ``threshold``, only the least likely stays (XTC).
 
-    The last filter: what it leaves is in no order.
+    The last filter: what it excludes has no weight any more.
 
     Source: p-e-w, "Exclude Top Choices", text-generation-webui, pull request 6335.
     """
-    weights = softmax(candidates.logits)
-    likely = np.flatnonzero(weights >= threshold * weights.sum(dtype=np.float64))
+    likely = candidates.places_of_weight(max(threshold * candidates.total, np.finfo("f4").tiny))
     if len(likely) < 2:
         return candidates
     spared = likely[np.argmin(candidates.logits[likely])]
-    excluded = likely[likely != spared]
-    return candidates.keep(np.setdiff1d(np.arange(len(weights)), excluded, assume_unique=True))
+    return candidates.without(likely[likely != spared])
 
 
-def nucleus_size(weights: NDArray[np.floating], p: float) -> int:
-    """How many of the descending ``weights`` it takes to reach the share ``p`` of their sum.
-
-    Source: Holtzman et al., The Curious Case of Neural Text Degeneration, arXiv:1904.09751.
-    """
-    mass = np.cumsum(weights, dtype=np.float64)
-    return min(int(np.searchsorted(mass, p * mass[-1])) + 1, len(weights))
-
-
-def nucleus(
-    logits: NDArray[np.float32], weights: NDArray[np.float32], p: float
-) -> NDArray[np.int64]:
-    """The smallest set of tokens whose weights reach the share ``p``, in descending order."""
-    total = weights.sum(dtype=np.float64)
-    if len(logits) > _NUCLEUS_GUESS:
-        kept = top_k(logits, _NUCLEUS_GUESS)
-        mass = np.cumsum(weights[kept], dtype=np.float64)
-        if mass[-1] >= p * total:
-            return kept[: int(np.searchsorted(mass, p * total)) + 1]
-    kept = np.argsort(-logits, kind="stable")
-    return kept[: nucleus_size(weights[kept], p)]
-
-
-def _sorted_subset(candidates: Candidates, places: NDArray[np.int64]) -> Candidates:
-    """Some candidates, the likeliest first."""
-    places = np.sort(places)
-    return candidates.keep(places[np.argsort(-candidates.logits[places], kind="stable")])
+def _size(weights: NDArray[np.float32], target: float) -> int | None:
+    """How many of the weights it takes to reach ``target``; None if all do not."""
+    sums = np.cumsum(weights, dtype=np.float64)
+    size = int(np.searchsorted(sums, target)) + 1
+    return size if size <= len(weights) else None

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mrs.runtime.generation import TokenLogprobs
-from mrs.runtime.sampling.filters import top_k
+from mrs.runtime.sampling.candidates import Candidates
 
 
 class RawLogprobs:
     """Natural logarithms of the model's own distribution, before penalties, bias and temperature.
 
     Args:
-        logits: float32 ``[vocab]``; copied, since sampling changes them.
+        logits: float32 ``[vocab]``.
         alternatives: how many of the likeliest tokens are told.
+        keep: the logits may change before `of` is asked, and are copied.
     """
 
-    def __init__(self, logits: NDArray[np.float32], alternatives: int) -> None:
-        self._logits = logits.copy()
-        self._alternatives = min(alternatives, len(logits))
-        largest = float(logits.max())
-        mass = np.exp(logits - np.float32(largest)).sum(dtype=np.float64)
-        self._normalizer = largest + float(np.log(mass))
+    def __init__(
+        self, logits: NDArray[np.float32], alternatives: int, *, keep: bool = True
+    ) -> None:
+        self.candidates = Candidates.all_of(logits)
+        self._normalizer = self.candidates.largest + math.log(self.candidates.total)
+        self._top: tuple[tuple[int, float], ...] = ()
+        if alternatives and self.candidates.peaks is not None:
+            likeliest = self.candidates.peaks.top(min(alternatives, len(logits)))
+            values = logits[likeliest].tolist()
+            self._top = tuple(zip(likeliest.tolist(), map(self._logprob, values), strict=True))
+        self._logits = logits.copy() if keep else logits
 
     def of(self, token: int) -> TokenLogprobs:
         """Of the token that was drawn, and of the likeliest ones, in descending order."""
-        likeliest: list[int] = []
-        if self._alternatives:
-            likeliest = top_k(self._logits, self._alternatives).tolist()
-        top = tuple((other, self._logprob(other)) for other in likeliest)
-        return TokenLogprobs(token, self._logprob(token), top)
+        return TokenLogprobs(token, self._logprob(float(self._logits[token])), self._top)
 
-    def _logprob(self, token: int) -> float:
-        return min(0.0, float(self._logits[token]) - self._normalizer)
+    def _logprob(self, logit: float) -> float:
+        return min(0.0, logit - self._normalizer)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
-from mrs.runtime.sampling.draw import draw, softmax
-from mrs.runtime.sampling.filters import Candidates
+from mrs.runtime.sampling.candidates import Candidates
+from mrs.runtime.sampling.draw import draw, mass
 
 
 class Mirostat:
@@ -26,12 +26,11 @@ class Mirostat:
 
     def draw(self, candidates: Candidates, uniform: float) -> int:
         """Draw from the tokens that surprise no more than the bound, and move the bound."""
-        weights = softmax(candidates.logits)
-        total = weights.sum(dtype=np.float64)
-        floor = 2.0**-self.bound * total
         # The likeliest token is always there, however little it would surprise.
-        kept = np.flatnonzero((weights >= floor) | (weights == weights.max()))
-        chosen = int(kept[draw(weights[kept], uniform)])
-        share = float(weights[chosen]) / float(weights[kept].sum(dtype=np.float64))
-        self.bound -= self._rate * (-np.log2(share) - self._target)
-        return candidates.token(chosen)
+        floor = min(1.0, 2.0**-self.bound * candidates.total)
+        kept = candidates.places_of_weight(floor)
+        weights = candidates.weights[kept]
+        chosen = draw(weights, uniform)
+        share = float(weights[chosen]) / mass(weights)
+        self.bound -= self._rate * (-math.log2(share) - self._target)
+        return candidates.token(int(kept[chosen]))

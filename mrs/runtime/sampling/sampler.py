@@ -2,8 +2,9 @@
 
 Each sequence draws from a random stream of its own, so an answer does not depend on what else is in
 the batch. The order is that of mistral.rs, with what it lacks put where llama.cpp has it: DRY,
-frequency and presence, repetition, bias; temperature; top-n-sigma, top-k, typical, top-p, min-p,
-XTC; one draw. Greedy decoding stops after the bias.
+frequency and presence, repetition, bias, bans; temperature; top-n-sigma, top-k, typical, top-p,
+min-p, XTC; one draw. Greedy decoding stops after the bans. A grammar's mask is laid over the logits
+before all of it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrs.runtime.generation import SamplingParams
-from mrs.runtime.sampling.draw import draw, softmax
+from mrs.runtime.sampling.candidates import Candidates
+from mrs.runtime.sampling.draw import draw
 from mrs.runtime.sampling.filters import (
-    Candidates,
     exclude_top_choices,
     keep_min_p,
     keep_nucleus,
@@ -64,24 +65,40 @@ class Sampler:
         self._history = _history(params, prompt_ids)
         self._breakers = _breakers(params, prompt_ids, pieces)
         self._bias = _bias(params)
+        self._suppressed = np.array(params.suppress_tokens, dtype=np.int64)
         self._endings = np.array([*eos_token_ids, *params.stop_token_ids], dtype=np.int64)
         self._mirostat = None
         if params.mirostat_tau is not None:
             self._mirostat = Mirostat(params.mirostat_tau, params.mirostat_eta)
         self._drawn = 0
 
-    def sample(self, logits: NDArray[np.float32]) -> int:
-        """The next token, from float32 logits ``[vocab]``, which are changed on the way.
+    @property
+    def adjusts(self) -> bool:
+        """Whether the next `sample` may change its logits."""
+        return bool(
+            self._history is not None
+            or self._bias is not None
+            or len(self._suppressed)
+            or self._drawn < self._params.min_tokens
+        )
+
+    def sample(self, logits: NDArray[np.float32], known: Candidates | None = None) -> int:
+        """The next token, from float32 logits ``[vocab]``, which may be changed on the way.
+
+        Args:
+            logits: those of the vocabulary.
+            known: the same ones as candidates, if they are at hand and nothing `adjusts`.
 
         Raises:
             FloatingPointError: the largest logit is infinite, or some are NaN.
         """
         self._adjust(logits)
-        likeliest = int(logits.argmax())  # The first NaN, if there is one.
-        largest = float(logits[likeliest])
-        if not math.isfinite(largest):
-            raise FloatingPointError(f"the logit of token {likeliest} is {largest}")
-        token = likeliest if self._random is None else self._draw(logits, self._random)
+        if self._random is None:
+            token = int(logits.argmax())  # The first NaN, if there is one.
+            if not math.isfinite(logits[token]):
+                raise _not_finite(logits)
+        else:
+            token = self._draw(logits, self._random, known)
         self._remember(token)
         return token
 
@@ -106,6 +123,8 @@ class Sampler:
         if self._bias is not None:
             tokens, values = self._bias
             logits[tokens] += values
+        if len(self._suppressed):
+            logits[self._suppressed] = -np.inf
         if self._drawn < params.min_tokens:
             logits[self._endings] = -np.inf
 
@@ -123,10 +142,15 @@ class Sampler:
         for token, penalty in penalties.items():
             logits[token] -= penalty
 
-    def _draw(self, logits: NDArray[np.float32], random: np.random.Generator) -> int:
+    def _draw(
+        self, logits: NDArray[np.float32], random: np.random.Generator, known: Candidates | None
+    ) -> int:
         params = self._params
+        peaks = None if known is None else known.peaks
+        candidates = Candidates.all_of(logits, params.temperature, peaks)
+        if not math.isfinite(candidates.largest):
+            raise _not_finite(logits)
         uniform = random.random()
-        candidates = Candidates(logits / np.float32(params.temperature))
         if self._mirostat is not None:
             return self._mirostat.draw(candidates, uniform)
         candidates = keep_top_n_sigma(candidates, params.top_n_sigma)
@@ -137,7 +161,12 @@ class Sampler:
         # Drawn even where nothing is excluded, so that the stream does not depend on the logits.
         if params.xtc_probability and random.random() < params.xtc_probability:
             candidates = exclude_top_choices(candidates, params.xtc_threshold)
-        return candidates.token(draw(softmax(candidates.logits), uniform))
+        return candidates.token(draw(candidates.weights, uniform))
+
+
+def _not_finite(logits: NDArray[np.float32]) -> FloatingPointError:
+    token = int(logits.argmax())  # The first NaN, if there is one.
+    return FloatingPointError(f"the logit of token {token} is {logits[token]}")
 
 
 def _history(params: SamplingParams, prompt_ids: Sequence[int]) -> TokenHistory | None:
