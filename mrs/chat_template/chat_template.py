@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jinja2 import Template
+from jinja2 import Template, meta
 from jinja2.exceptions import TemplateSyntaxError
 
 from mrs.chat_template.budget import TemplateLimitError, render_budget
@@ -20,7 +20,9 @@ MAX_OUTPUT_CHARACTERS = 32 * 1024 * 1024
 MAX_STEPS = 2_000_000
 
 _FILE_NAME = "<chat template>"
-_RESERVED = frozenset({"messages", "add_generation_prompt", "bos_token", "eos_token", *GLOBALS})
+RESERVED = frozenset({"messages", "add_generation_prompt", "bos_token", "eos_token", *GLOBALS})
+"""Names that templates find, and that nobody can set."""
+
 _HINT = "The template comes with the model; a corrected one has to be exported with it."
 
 
@@ -38,6 +40,7 @@ class ChatTemplate:
 
     def __init__(self, source: str, *, bos_token: str = "", eos_token: str = "") -> None:
         self.source = source
+        self._variables: frozenset[str] | None = None
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self._template = _compile(source)
 
@@ -59,7 +62,7 @@ class ChatTemplate:
             ChatTemplateError: the template refuses the messages (in its own words), fails on them,
                 or does more work than it may.
         """
-        if taken := _RESERVED & variables.keys():
+        if taken := RESERVED & variables.keys():
             raise ChatTemplateError(f"The template variable {min(taken)!r} cannot be set.")
         names = {
             "tools": None,
@@ -71,6 +74,14 @@ class ChatTemplate:
         }
         with _described_failures(), render_budget(MAX_STEPS):
             return _joined(self._template.generate(names))
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names that it looks for and that `render` may be given."""
+        if self._variables is None:
+            found = meta.find_undeclared_variables(TemplateSandbox().parse(self.source))
+            self._variables = frozenset(found) - RESERVED
+        return self._variables
 
     def try_out(self) -> None:
         """Render one turn of a user, to learn of a template that no request could use.

@@ -43,6 +43,13 @@ class ChatFormat:
         """What the template for conversations with tools shows; tried out on first use."""
         return template_traits(self.tool_template)
 
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names that its templates look for."""
+        if not self.template:
+            return self.traits.variables
+        return template_traits(self.template).variables | self.traits.variables
+
     def reads(self, variable: str) -> bool:
         """Whether a template mentions a variable."""
         return variable in self.template or variable in self.tool_template

@@ -51,6 +51,7 @@ class TemplateTraits:
         calls: calls in earlier answers.
         shows_all_calls: also where an answer has more than one.
         shows_results: messages with the results of tools.
+        variables: names that it looks for besides the messages.
     """
 
     shows_system: bool
@@ -58,6 +59,7 @@ class TemplateTraits:
     calls: CallArguments
     shows_all_calls: bool
     shows_results: bool
+    variables: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=64)
@@ -73,6 +75,7 @@ def template_traits(source: str) -> TemplateTraits:
         calls=_call_arguments(template),
         shows_all_calls=_shows_all_calls(template),
         shows_results=_shows_results(template),
+        variables=template.variables,
     )
 
 

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from mrs.runtime.generation import GenerationDelta, GenerationRequest
+from mrs.runtime.generation import GenerationDelta
+from mrs.server.conversation.answer_reader import AnswerReader
+from mrs.server.conversation.events import (
+    AnswerEvent,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallArguments,
+    ToolCallBegun,
+)
+from mrs.server.conversation.prepare import PreparedConversation
 from mrs.server.generation import Answer, Tally
+from mrs.server.openai.chat_message import ChatMessageBuilder
 from mrs.server.openai.logprobs import TokenBytes, choice_logprobs, token_logprobs
 from mrs.server.openai.schemas import ChatCompletionRequest
 from mrs.server.openai.usage import usage
@@ -20,7 +32,7 @@ DONE = event(b"[DONE]")
 
 
 def chat_answer(
-    request: ChatCompletionRequest, generation: GenerationRequest, model: ServedModel
+    request: ChatCompletionRequest, prepared: PreparedConversation, model: ServedModel
 ) -> Answer:
     """Return the answer that the request wants."""
     header = {
@@ -32,11 +44,17 @@ def chat_answer(
     }
     if request.service_tier is not None:
         header["service_tier"] = "default"
+    legacy = bool(request.functions)
     if not request.stream:
-        return WholeChatAnswer(header, generation, model.token_bytes)
+        return WholeChatAnswer(header, prepared, model.token_bytes, legacy_calls=legacy)
     options = request.stream_options
-    include_usage = bool(options and options.include_usage)
-    return StreamedChatAnswer(header, generation, model.token_bytes, include_usage=include_usage)
+    return StreamedChatAnswer(
+        header,
+        prepared,
+        model.token_bytes,
+        include_usage=bool(options and options.include_usage),
+        legacy_calls=legacy,
+    )
 
 
 class WholeChatAnswer:
@@ -45,43 +63,36 @@ class WholeChatAnswer:
     streamed = False
 
     def __init__(
-        self, header: dict[str, Any], generation: GenerationRequest, token_bytes: TokenBytes
+        self,
+        header: Mapping[str, Any],
+        prepared: PreparedConversation,
+        token_bytes: TokenBytes,
+        *,
+        legacy_calls: bool = False,
     ) -> None:
-        self.generation = generation
+        self.generation = prepared.generation
         self._header = header
-        self._token_bytes = token_bytes
-        wanted = generation.sampling.logprobs is not None
-        self._logprobs: list[list[dict[str, Any]] | None] = [
-            [] if wanted else None for _ in range(generation.n)
+        choices = range(prepared.generation.n)
+        self._readers = [prepared.new_reader() for _ in choices]
+        wanted = self.generation.sampling.logprobs is not None
+        self._messages = [
+            ChatMessageBuilder(token_bytes if wanted else None, legacy_calls=legacy_calls)
+            for _ in choices
         ]
-        self._texts: list[list[str]] = [[] for _ in range(generation.n)]
-        self._finish_reasons: list[str | None] = [None] * generation.n
 
     def add(self, deltas: tuple[GenerationDelta, ...]) -> bytes:
-        """Keep the text of the deltas."""
+        """Keep what the deltas add."""
         for delta in deltas:
-            self._texts[delta.index].append(delta.text)
-            logprobs = self._logprobs[delta.index]
-            if logprobs is not None:
-                logprobs += (token_logprobs(found, self._token_bytes) for found in delta.logprobs)
-            if delta.finish_reason is not None:
-                self._finish_reasons[delta.index] = delta.finish_reason.value
+            message = self._messages[delta.index]
+            for found in self._readers[delta.index].read(delta):
+                message.add(found)
         return b""
 
     def close(self, tally: Tally) -> bytes:
         """Return the body."""
-        choices = [self._choice(index) for index in range(self.generation.n)]
-        return orjson.dumps({**self._header, "choices": choices, "usage": usage(tally)})
-
-    def _choice(self, index: int) -> dict[str, Any]:
-        content = "".join(self._texts[index])
-        logprobs = self._logprobs[index]
-        return {
-            "index": index,
-            "message": {"role": "assistant", "content": content, "refusal": None},
-            "logprobs": None if logprobs is None else choice_logprobs(logprobs),
-            "finish_reason": self._finish_reasons[index],
-        }
+        choices = [message.choice(index) for index, message in enumerate(self._messages)]
+        thought = sum(message.reasoning_tokens for message in self._messages)
+        return orjson.dumps({**self._header, "choices": choices, "usage": usage(tally, thought)})
 
 
 class StreamedChatAnswer:
@@ -95,50 +106,112 @@ class StreamedChatAnswer:
 
     def __init__(
         self,
-        header: dict[str, Any],
-        generation: GenerationRequest,
+        header: Mapping[str, Any],
+        prepared: PreparedConversation,
         token_bytes: TokenBytes,
         *,
         include_usage: bool,
+        legacy_calls: bool = False,
     ) -> None:
-        self.generation = generation
+        self.generation = prepared.generation
         self._header = header
         self._token_bytes = token_bytes
         self._include_usage = include_usage
-        self._frames = [self._frame(index) for index in range(generation.n)]
-        self._opened = [False] * generation.n
+        self._legacy_calls = legacy_calls
+        choices = range(prepared.generation.n)
+        self._readers = [prepared.new_reader() for _ in choices]
+        # Where an answer is text alone, the deltas are as good as the events.
+        self._plain = all(type(reader) is AnswerReader for reader in self._readers)
+        self._frames = [self._frame(index, "content") for index in choices]
+        self._thoughts = [self._frame(index, "reasoning_content") for index in choices]
+        self._opened = [False for _ in choices]
+        self._reasoning_tokens = 0
 
     def add(self, deltas: tuple[GenerationDelta, ...]) -> bytes:
         """Return the chunks for the deltas; none while a delta holds its text back."""
-        events = []
+        sent: list[bytes] = []
         for delta in deltas:
-            index = delta.index
-            before, after = self._frames[index]
-            if not self._opened[index]:
-                self._opened[index] = True
-                events.append(self._chunk(index, {"role": "assistant", "content": ""}, None))
-            if delta.logprobs:
-                # With them, tokens are sent as they are drawn, also where their text is held back.
-                entries = [token_logprobs(found, self._token_bytes) for found in delta.logprobs]
-                content = {"content": delta.text}
-                events.append(self._chunk(index, content, None, choice_logprobs(entries)))
-            elif delta.text:
-                events += (before, orjson.dumps(delta.text), after)
-            if delta.finish_reason is not None:
-                events.append(self._chunk(index, {}, delta.finish_reason.value))
-        return b"".join(events)
+            if self._plain:
+                self._add_plain(delta, sent)
+                continue
+            for found in self._readers[delta.index].read(delta):
+                self._add_event(delta.index, found, sent)
+        return b"".join(sent)
 
     def close(self, tally: Tally) -> bytes:
         """Return the end of the stream."""
         if not self._include_usage:
             return DONE
-        last = {**self._header, "choices": [], "usage": usage(tally)}
-        return event(orjson.dumps(last)) + DONE
+        told = usage(tally, self._reasoning_tokens)
+        return event(orjson.dumps({**self._header, "choices": [], "usage": told})) + DONE
+
+    def _add_plain(self, delta: GenerationDelta, sent: list[bytes]) -> None:
+        index = delta.index
+        if not self._opened[index]:
+            self._open(index, "", sent)
+        if delta.logprobs:
+            self._add_logprobs(index, TextDelta(delta.text, delta.logprobs), sent)
+        elif delta.text:
+            before, after = self._frames[index]
+            sent += (before, orjson.dumps(delta.text), after)
+        if delta.finish_reason is not None:
+            sent.append(self._chunk(index, {}, delta.finish_reason.value))
+
+    def _add_event(self, index: int, found: AnswerEvent, sent: list[bytes]) -> None:
+        if not self._opened[index]:
+            self._open(index, "" if isinstance(found, (TextDelta, Finished)) else None, sent)
+        match found:
+            case TextDelta():
+                self._add_text(index, found, sent)
+            case ReasoningDelta():
+                before, after = self._thoughts[index]
+                sent += (before, orjson.dumps(found.text), after)
+            case ToolCallBegun():
+                sent.append(self._chunk(index, self._begun(found), None))
+            case ToolCallArguments():
+                sent.append(self._chunk(index, self._arguments(found), None))
+            case Finished():
+                self._reasoning_tokens += found.reasoning_tokens
+                sent.append(self._chunk(index, {}, self._reason(found)))
+
+    def _open(self, index: int, content: str | None, sent: list[bytes]) -> None:
+        self._opened[index] = True
+        sent.append(self._chunk(index, {"role": "assistant", "content": content}, None))
+
+    def _add_text(self, index: int, found: TextDelta, sent: list[bytes]) -> None:
+        if found.logprobs:
+            self._add_logprobs(index, found, sent)
+        elif found.text:
+            before, after = self._frames[index]
+            sent += (before, orjson.dumps(found.text), after)
+
+    def _add_logprobs(self, index: int, found: TextDelta, sent: list[bytes]) -> None:
+        # With them, tokens are sent as they are drawn, also where their text is held back.
+        entries = [token_logprobs(one, self._token_bytes) for one in found.logprobs]
+        logprobs = choice_logprobs(entries)
+        sent.append(self._chunk(index, {"content": found.text}, None, logprobs))
+
+    def _begun(self, call: ToolCallBegun) -> dict[str, Any]:
+        function = {"name": call.name, "arguments": ""}
+        if self._legacy_calls:
+            return {"function_call": function}
+        begun = {"index": call.index, "id": call.id, "type": "function", "function": function}
+        return {"tool_calls": [begun]}
+
+    def _arguments(self, more: ToolCallArguments) -> dict[str, Any]:
+        function = {"arguments": more.fragment}
+        if self._legacy_calls:
+            return {"function_call": function}
+        return {"tool_calls": [{"index": more.index, "function": function}]}
+
+    def _reason(self, found: Finished) -> str:
+        is_legacy = self._legacy_calls and found.reason == "tool_calls"
+        return "function_call" if is_legacy else found.reason
 
     def _chunk(
         self,
         index: int,
-        delta: dict[str, str],
+        delta: dict[str, Any],
         finish_reason: str | None,
         logprobs: dict[str, Any] | None = None,
     ) -> bytes:
@@ -153,8 +226,9 @@ class StreamedChatAnswer:
             chunk["usage"] = None
         return event(orjson.dumps(chunk))
 
-    def _frame(self, index: int) -> tuple[bytes, bytes]:
+    def _frame(self, index: int, field: str) -> tuple[bytes, bytes]:
         # The mark's quotes cannot occur inside a JSON string, so it is found where it was put.
-        before, mark, after = self._chunk(index, {"content": ""}, None).partition(b'"content":""')
+        name = f'"{field}":'.encode()
+        before, mark, after = self._chunk(index, {field: ""}, None).partition(name + b'""')
         assert mark
-        return before + b'"content":', after
+        return before + name, after

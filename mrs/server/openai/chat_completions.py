@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from mrs.server.generation import Answer, GenerationContext, GenerationResponse
 from mrs.server.openai.chat_answer import chat_answer
-from mrs.server.openai.chat_request import generation_request, parse_chat_request
+from mrs.server.openai.chat_request import parse_chat_request, prepared_conversation
 from mrs.server.openai.schemas import ChatCompletion, ChatCompletionRequest, ErrorBody
 from mrs.server.openapi import json_body, schema_reference
 from mrs.server.request_body import read_json_body
@@ -55,4 +55,4 @@ def chat_completions_router(server: GenerationContext, settings: ServerSettings)
 
 
 def _prepare(request: ChatCompletionRequest, model: ServedModel) -> Answer:
-    return chat_answer(request, generation_request(request, model), model)
+    return chat_answer(request, prepared_conversation(request, model), model)

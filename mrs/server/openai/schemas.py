@@ -8,95 +8,100 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    Discriminator,
-    Field,
-    Tag,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, Field
 
+from mrs.server.openai.grammar_fields import GrammarField, ResponseFormat
+from mrs.server.openai.message_schemas import ChatMessage, Content
 from mrs.server.openai.sampling_fields import MAX_CHOICES, SamplingFields
-from mrs.server.validation import UNSUPPORTED, RequestModel
-
-MEDIA_PARTS = frozenset({"image_url", "input_audio", "audio_url", "video_url", "file"})
-
-
-class ContentPart(RequestModel):
-    """A piece of a message: text, or what an assistant said when it refused."""
-
-    type: Literal["text", "refusal"] = "text"
-    text: str | None = None
-    refusal: str | None = None
-
-    @field_validator("type", mode="before")
-    @classmethod
-    def _no_media(cls, value: Any) -> Any:
-        if isinstance(value, str) and value in MEDIA_PARTS:
-            raise PydanticCustomError(
-                UNSUPPORTED, "this model reads text only, not parts of type {kind}", {"kind": value}
-            )
-        return value
-
-    @model_validator(mode="after")
-    def _not_empty(self) -> ContentPart:
-        if getattr(self, self.type) is None:
-            raise PydanticCustomError(
-                "empty_part", "a part of type {kind} needs its {kind}", {"kind": self.type}
-            )
-        return self
-
-
-def _content_tag(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<string>"
-    return "<parts>" if isinstance(value, list) else None
-
-
-Content = Annotated[
-    Annotated[str, Tag("<string>")] | Annotated[list[ContentPart], Tag("<parts>")],
-    Discriminator(
-        _content_tag,
-        custom_error_type="content_type",
-        custom_error_message="it should be a string, an array of content parts, or null",
-    ),
-]
-
-
-class ChatMessage(RequestModel):
-    """One turn of the conversation. A content of null is an empty one."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Content | None = None
-    name: str | None = None
-    tool_call_id: str | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
+from mrs.server.openai.tool_schemas import (
+    MAX_TOOLS,
+    CalledFunction,
+    CalledFunctionDelta,
+    FunctionChoiceField,
+    FunctionDefinition,
+    Tool,
+    ToolCall,
+    ToolCallDelta,
+    ToolChoiceField,
+)
+from mrs.server.validation import RequestModel
 
 
 class StreamOptions(RequestModel):
     """What a stream tells besides the text."""
 
-    include_usage: bool | None = None
+    include_usage: bool | None = Field(None, description="A last chunk tells the usage.")
+
+
+def _as_messages(value: Any) -> Any:
+    return [{"role": "user", "content": value}] if isinstance(value, str) else value
+
+
+_MessagesOrText = BeforeValidator(_as_messages, json_schema_input_type=list[ChatMessage] | str)
+
+
+class Prediction(RequestModel):
+    """What the answer may be like."""
+
+    type: Literal["content"]
+    content: Content
 
 
 class ChatCompletionRequest(SamplingFields):
     """A conversation to continue.
 
     Null means absent, for every field. Fields that this server does not know are ignored; fields
-    that it knows and cannot honour (``tools``, ``response_format`` other than text, and others) are
-    refused with status 400 if they ask for something.
+    that it knows and cannot honour (``audio``, ``web_search_options`` and others) are refused with
+    status 400 if they ask for something.
     """
 
     model: str | None = Field(None, description="The served model, or `default`.")
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: Annotated[list[ChatMessage], _MessagesOrText] = Field(
+        min_length=1, description="The turns so far; a string is one turn of the user."
+    )
     max_completion_tokens: int | None = Field(
         None, ge=1, description="Most tokens to generate; up to the model's length if absent."
     )
     max_tokens: int | None = Field(None, ge=1, description="Older name of the same limit.")
     n: int | None = Field(None, ge=1, le=MAX_CHOICES, description="Number of answers; 1 if absent.")
+    tools: list[Tool] | None = Field(
+        None, max_length=MAX_TOOLS, description="Functions that the model may call."
+    )
+    tool_choice: ToolChoiceField | None = Field(
+        None, description="`none`, `auto` (usual with tools), `required`, or tools by name."
+    )
+    parallel_tool_calls: bool | None = Field(
+        None, description="If false, an answer ends with its first call."
+    )
+    functions: list[FunctionDefinition] | None = Field(
+        None, max_length=MAX_TOOLS, description="Older form of `tools`."
+    )
+    function_call: FunctionChoiceField | None = Field(
+        None, description="Older form of `tool_choice`."
+    )
+    response_format: ResponseFormat | None = Field(
+        None, description="`json_object`, or `json_schema` with a schema, which always holds."
+    )
+    grammar: GrammarField | None = Field(
+        None, description="What the answer must match; instead of `response_format`."
+    )
+    enable_thinking: bool | None = Field(
+        None, description="Whether a model that can reason does; its own habit if absent."
+    )
+    reasoning_effort: str | None = Field(
+        None,
+        description="`none` or `off` (no reasoning), `minimal`, `low`, `medium`, `high`, `xhigh` "
+        "or `max`; what it means is up to the model.",
+    )
+    chat_template_kwargs: dict[str, Any] | None = Field(
+        None, description="Variables that the model's chat template reads."
+    )
+    continue_final_message: bool | None = Field(
+        None, description="The answer goes on from the last message, which is the assistant's."
+    )
+    truncate_sequence: bool | None = Field(
+        None, description="A prompt that is too long loses its beginning, and is not refused."
+    )
     logprobs: bool | None = Field(None, description="Tell how likely each token was.")
     top_logprobs: int | None = Field(
         None,
@@ -112,6 +117,16 @@ class ChatCompletionRequest(SamplingFields):
     stream: bool | None = Field(None, description="Send the answer as server-sent events.")
     stream_options: StreamOptions | None = None
     service_tier: str | None = Field(None, description="Accepted; there is one tier, `default`.")
+    verbosity: Literal["low", "medium", "high"] | None = Field(
+        None, description="For models whose chat template reads it; others know `medium` alone."
+    )
+    metadata: dict[str, str] | None = Field(
+        None, max_length=16, description="Accepted; nothing is stored."
+    )
+    user: str | None = Field(None, description="Accepted; no user is told from another.")
+    prediction: Prediction | None = Field(
+        None, description="Accepted: it can make an answer faster, never another one."
+    )
 
 
 class PromptTokensDetails(BaseModel):
@@ -137,12 +152,22 @@ class Usage(BaseModel):
     completion_tokens_details: CompletionTokensDetails
 
 
+FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
+
+
 class AssistantMessage(BaseModel):
     """The answer."""
 
     role: Literal["assistant"]
-    content: str
+    content: str | None = Field(description="Null where the answer is calls and no text.")
     refusal: None
+    reasoning_content: str | None = Field(
+        None, description="What the model thought; absent if it did not."
+    )
+    tool_calls: list[ToolCall] | None = Field(None, description="Absent if there are none.")
+    function_call: CalledFunction | None = Field(
+        None, description="The call, where the request had `functions`."
+    )
 
 
 class TopLogprob(BaseModel):
@@ -172,7 +197,7 @@ class Choice(BaseModel):
     index: int
     message: AssistantMessage
     logprobs: ChoiceLogprobs | None
-    finish_reason: Literal["stop", "length"]
+    finish_reason: FinishReason
 
 
 class ChatCompletion(BaseModel):
@@ -189,10 +214,13 @@ class ChatCompletion(BaseModel):
 
 
 class Delta(BaseModel):
-    """What a chunk adds: the role first, then text, then nothing."""
+    """What a chunk adds: the role first, then reasoning, text and calls, then nothing."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCallDelta] | None = None
+    function_call: CalledFunctionDelta | None = None
 
 
 class ChunkChoice(BaseModel):
@@ -201,7 +229,7 @@ class ChunkChoice(BaseModel):
     index: int
     delta: Delta
     logprobs: ChoiceLogprobs | None
-    finish_reason: Literal["stop", "length"] | None
+    finish_reason: FinishReason | None
 
 
 class ChatCompletionChunk(BaseModel):

@@ -22,38 +22,24 @@ def _one_of(*values: Any) -> AsksForNothing:
 _EMPTY = _one_of([], {}, "")
 _NOTHING = _one_of()
 _OFF = _one_of(False)
-_NO_TOOL = _one_of("none", "auto")
 
 # OpenAI's, then those that mistral.rs adds to OpenAI's.
 UNSUPPORTED_FIELDS: Mapping[str, AsksForNothing] = {
     "audio": _NOTHING,
-    "function_call": _NO_TOOL,
-    "functions": _EMPTY,
     "modalities": _one_of([], ["text"]),
     "moderation": _NOTHING,
-    "prediction": _NOTHING,
-    "reasoning_effort": _one_of("none"),
-    "response_format": _one_of({"type": "text"}),
     "store": _OFF,
-    "tool_choice": _NO_TOOL,
-    "tools": _EMPTY,
-    "verbosity": _one_of("medium"),
     "web_search_options": _NOTHING,
     "adapter": _NOTHING,
     "agent_permission": _NOTHING,
-    "chat_template_kwargs": _EMPTY,
     "code_execution_permission": _NOTHING,
     "enable_shell": _OFF,
-    "enable_thinking": _OFF,
     "files": _EMPTY,
-    "grammar": _NOTHING,
+    "max_tool_rounds": _NOTHING,
     "session_id": _NOTHING,
-    "truncate_sequence": _OFF,
 }
 UNSUPPORTED_MESSAGE_FIELDS: Mapping[str, AsksForNothing] = {
     "audio": _NOTHING,
-    "function_call": _NOTHING,
-    "tool_calls": _EMPTY,
 }
 
 

@@ -14,6 +14,8 @@ from mrs.runtime.generation import (
     GenerationRequest,
     TokenLogprobs,
 )
+from mrs.server.conversation.answer_reader import AnswerReader
+from mrs.server.conversation.prepare import PreparedConversation
 from mrs.server.generation import Tally
 from mrs.server.openai.chat_answer import chat_answer
 from mrs.server.openai.sampling import chat_sampling_params
@@ -29,7 +31,8 @@ def answer(deltas: Sequence[Deltas], n: int = 1, **fields: Any) -> bytes:
     body = {"messages": [{"role": "user", "content": "hi"}], "n": n, **fields}
     request = ChatCompletionRequest.model_validate_json(json.dumps(body))
     sampling = chat_sampling_params(request, MODEL)
-    written = chat_answer(request, GenerationRequest((1, 2, 3), sampling, n), MODEL)
+    prepared = PreparedConversation(GenerationRequest((1, 2, 3), sampling, n), AnswerReader)
+    written = chat_answer(request, prepared, MODEL)
     tally = Tally(3, n)
     sent = b""
     for step in deltas:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mrs.errors import InvalidValueError, RequestError
 from mrs.runtime.generation import DryParams, GenerationRequest, SamplingParams
 from mrs.server.errors import UnsupportedFieldError
-from mrs.server.openai.chat_request import generation_request, parse_chat_request
+from mrs.server.openai.chat_request import parse_chat_request, prepared_conversation
 from mrs.server.openai.schemas import ChatCompletionRequest
 from mrs.server.openai.unsupported import UNSUPPORTED_FIELDS
 from tests.server.fake_engine import FakeEncoder, FakeEngine, served
@@ -21,7 +21,7 @@ USER = {"role": "user", "content": "hi"}
 def convert(**fields: Any) -> GenerationRequest:
     model = served(FakeEngine())
     body = json.dumps({"messages": [USER], **fields}).encode()
-    return generation_request(parse_chat_request(body), model)
+    return prepared_conversation(parse_chat_request(body), model).generation
 
 
 def sampling(**fields: Any) -> SamplingParams:
@@ -171,10 +171,10 @@ def test_sampling_fields_reach_the_engine(fields: dict[str, Any], expected: Samp
         ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
         ({"messages": []}, "messages"),
         ({"messages": None}, "messages"),
-        ({"messages": "hi"}, "messages"),
+        ({"messages": 5}, "messages"),
         ({"messages": ["hi"]}, "messages[0]"),
         ({"messages": [{}]}, "messages[0].role"),
-        ({"messages": [{"role": "function", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "ipython", "content": "x"}]}, "messages[0].role"),
         ({"messages": [USER, {"role": "user", "content": 5}]}, "messages[1].content"),
         ({"messages": [{"role": "user", "content": {}}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": [5]}]}, "messages[0].content[0]"),
@@ -209,8 +209,136 @@ def test_the_template_gets_the_whole_conversation() -> None:
     model = served(FakeEngine(), encoder)
     messages = [{"role": "system", "content": "s"}, USER, {"role": "assistant", "content": "a"}]
     body = json.dumps({"messages": messages}).encode()
-    generation_request(parse_chat_request(body), model)
+    prepared_conversation(parse_chat_request(body), model)
     assert encoder.conversations == [messages]
+
+
+def test_messages_that_are_a_string_are_one_turn_of_the_user() -> None:
+    assert convert(messages="hi") == convert()
+
+
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+NAMED = {"type": "function", "function": {"name": "f"}}
+GRAMMAR = {"type": "regex", "value": "a"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+        ({"tools": [{"type": "function"}]}, "tools[0]"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+        ({"tools": [TOOL, TOOL]}, "tools[1].function.name"),
+        ({"tools": [TOOL], "functions": [{"name": "g"}]}, "functions"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": NAMED}, "tool_choice"),
+        ({"tool_choice": "always", "tools": [TOOL]}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "name": "g"}, "tools": [TOOL]}, "tool_choice"),
+        (
+            {"tool_choice": {"type": "allowed_tools", "tools": []}, "tools": [TOOL]},
+            "tool_choice.tools",
+        ),
+        ({"tool_choice": 5, "tools": [TOOL]}, "tool_choice"),
+        ({"function_call": {"name": "f"}}, "function_call"),
+        ({"response_format": {"type": "hiccup"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"grammar": {"type": "regexp", "value": "a"}}, "grammar.type"),
+        (
+            {
+                "grammar": {"type": "regex", "value": "a"},
+                "response_format": {"type": "json_object"},
+            },
+            "grammar",
+        ),
+        ({"reasoning_effort": "much"}, "reasoning_effort"),
+        ({"reasoning_effort": "off", "enable_thinking": True}, "enable_thinking"),
+        ({"reasoning_effort": "low", "enable_thinking": False}, "enable_thinking"),
+        (
+            {"enable_thinking": True, "chat_template_kwargs": {"enable_thinking": False}},
+            "chat_template_kwargs.enable_thinking",
+        ),
+        ({"chat_template_kwargs": {"enable_thinking": 1}}, "chat_template_kwargs.enable_thinking"),
+        ({"chat_template_kwargs": {"tokenize": True}}, "chat_template_kwargs.tokenize"),
+        ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
+        ({"chat_template_kwargs": {"no_such": 1}}, "chat_template_kwargs.no_such"),
+        ({"verbosity": "low"}, "verbosity"),
+        ({"continue_final_message": True}, "continue_final_message"),
+        ({"messages": [{**USER, "prefix": True}]}, "messages[0].prefix"),
+        (
+            {"messages": [{"role": "assistant", "content": "a", "prefix": True}, USER]},
+            "messages[0].prefix",
+        ),
+        (
+            {
+                "messages": [
+                    {"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]},
+                ],
+                "continue_final_message": True,
+            },
+            "continue_final_message",
+        ),
+        ({"store": True}, "store"),
+        ({"metadata": {"a": 1}}, "metadata.a"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        convert(**fields)
+    assert (caught.value.status, caught.value.param) == (400, param)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "path"),
+    [
+        ({"type": "string"}, "type"),
+        ({"type": "object", "properties": []}, "properties"),
+        ({"properties": {"a": {"type": "hiccup"}}}, "properties.a.type"),
+        ({"properties": {"a": {"items": 5}}}, "properties.a.items"),
+        ({"properties": {"a": {"anyOf": [{}, "x"]}}}, "properties.a.anyOf[1]"),
+        ({"properties": {"a": {"enum": []}}}, "properties.a.enum"),
+        ({"required": "a"}, "required"),
+        ({"required": [1]}, "required"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused_with_its_tool_and_place(
+    parameters: dict[str, Any], path: str
+) -> None:
+    good = {"type": "function", "function": {"name": "good"}}
+    bad = {"type": "function", "function": {"name": "bad", "parameters": parameters}}
+    with pytest.raises(InvalidValueError, match="'bad'") as caught:
+        convert(tools=[good, bad])
+    assert caught.value.param == f"tools[1].function.parameters.{path}"
+
+
+def test_truncation_reaches_the_engine() -> None:
+    assert convert(truncate_sequence=True).truncate
+    assert not convert(truncate_sequence=False).truncate
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": []},
+        {"tool_choice": "none"},
+        {"tool_choice": "auto"},
+        {"tools": [TOOL], "tool_choice": "none"},
+        {"functions": []},
+        {"response_format": {"type": "text"}},
+        {"reasoning_effort": "none"},
+        {"enable_thinking": False},
+        {"parallel_tool_calls": False},
+        {"metadata": {"a": "b"}},
+        {"user": "u"},
+        {"store": False},
+        {"verbosity": "medium"},
+        {"prediction": {"type": "content", "content": "x"}},
+        {"truncate_sequence": False},
+        {"chat_template_kwargs": {}},
+    ],
+    ids=str,
+)
+def test_what_changes_nothing_here_passes(fields: dict[str, Any]) -> None:
+    assert convert(**fields) == convert()
 
 
 _JSON = st.recursive(
@@ -226,6 +354,6 @@ def test_any_json_is_answered_or_refused_as_the_clients_fault(value: Any) -> Non
     model = served(FakeEngine())
     try:
         request = parse_chat_request(json.dumps(value).encode())
-        generation_request(request, model)
+        prepared_conversation(request, model)
     except RequestError as error:
         assert 400 <= error.status < 500

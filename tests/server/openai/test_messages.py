@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from mrs.errors import InvalidValueError
 from mrs.server.errors import MissingFieldError, UnsupportedFieldError
+from mrs.server.openai.message_schemas import ChatMessage
 from mrs.server.openai.messages import template_messages
-from mrs.server.openai.schemas import ChatMessage
 
 
-def convert(*messages: dict[str, Any]) -> list[dict[str, str]]:
+def convert(*messages: dict[str, Any]) -> list[dict[str, Any]]:
     return template_messages(
         [ChatMessage.model_validate_json(json.dumps(message)) for message in messages]
     )
@@ -63,8 +64,6 @@ def test_unknown_fields_do_not_reach_the_template() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("tool_calls", [{"id": "1"}]),
-        ("function_call", {"name": "f", "arguments": ""}),
         ("audio", {"id": "1"}),
     ],
 )
@@ -72,6 +71,53 @@ def test_what_cannot_be_rendered_is_refused(field: str, value: Any) -> None:
     with pytest.raises(UnsupportedFieldError) as caught:
         convert({"role": "assistant", "content": "x", field: value})
     assert caught.value.param == f"messages[0].{field}"
+
+
+CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+
+
+def test_calls_reach_the_template_with_their_arguments_as_an_object() -> None:
+    [message] = convert({"role": "assistant", "content": None, "tool_calls": [CALL]})
+    assert message == {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "f", "arguments": {"a": 1}},
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize("arguments", [None, "", " ", "{}", {}])
+def test_no_arguments_are_an_empty_object(arguments: Any) -> None:
+    call = {"id": "1", "function": {"name": "f", "arguments": arguments}}
+    [message] = convert({"role": "assistant", "tool_calls": [call]})
+    assert message["tool_calls"][0]["function"]["arguments"] == {}
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", "null", '{"a": NaN}x', "[" * 100_000])
+def test_arguments_that_are_no_json_object_are_refused_by_place(arguments: str) -> None:
+    call = {"id": "1", "function": {"name": "f", "arguments": arguments}}
+    with pytest.raises(InvalidValueError) as caught:
+        convert({"role": "assistant", "tool_calls": [CALL, call]})
+    assert caught.value.param == "messages[0].tool_calls[1].function.arguments"
+
+
+def test_the_older_form_of_a_call_and_of_its_result_is_understood() -> None:
+    called = {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}
+    first, second = convert(called, {"role": "function", "name": "f", "content": "4"})
+    [call] = first["tool_calls"]
+    assert call["function"] == {"name": "f", "arguments": {}}
+    assert second == {"role": "tool", "name": "f", "content": "4", "tool_call_id": call["id"]}
+
+
+def test_only_the_assistant_calls() -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        convert({"role": "user", "content": "x", "tool_calls": [CALL]})
+    assert caught.value.param == "messages[0].tool_calls"
 
 
 def test_no_tool_calls_are_no_reason_to_refuse() -> None:
