@@ -8,6 +8,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from mrs.errors import RequestError, UnknownModelError
+from mrs.server.anthropic.models import ModelInfo, ModelInfoPage, model_info, model_page
+from mrs.server.dialect import Dialect
 from mrs.server.model_catalog import (
     ModelCatalog,
     ModelFixedError,
@@ -23,6 +25,7 @@ from mrs.server.openai.model_schemas import (
 from mrs.server.openai.schemas import ErrorBody
 from mrs.server.openapi import json_body
 from mrs.server.request_body import read_json_body
+from mrs.server.request_context import context_of
 from mrs.server.settings import ServerSettings
 from mrs.server.validation import parse_request
 
@@ -42,15 +45,28 @@ def models_router(models: ModelCatalog, settings: ServerSettings) -> APIRouter:
     router = APIRouter(tags=["models"])
 
     @router.get("/v1/models")
-    async def list_models() -> ModelList:
-        """List the models that are served, the default one first."""
+    async def list_models(
+        request: Request,
+        limit: str | None = None,
+        after_id: str | None = None,
+        before_id: str | None = None,
+    ) -> ModelList | ModelInfoPage:
+        """List the models that are served, the default one first.
+
+        With the header `anthropic-version` it is a page of Anthropic's, for which the parameters
+        are.
+        """
+        if _asks_as_anthropics(request):
+            known = [state.description for state in models.states()]
+            return model_page(known, limit=limit, after_id=after_id, before_id=before_id)
         return ModelList(data=[_card(state) for state in models.states()])
 
     # A name may hold slashes.
     @router.get("/v1/models/{name:path}", responses={404: {"model": ErrorBody}})
-    async def get_model(name: str) -> ModelCard:
+    async def get_model(request: Request, name: str) -> ModelCard | ModelInfo:
         """Describe one model; `default` is the first one."""
-        return _card(models.state(name))
+        state = models.state(name)
+        return model_info(state.description) if _asks_as_anthropics(request) else _card(state)
 
     async def answer(request: Request, response: Response, do: Operation) -> ModelStatusResponse:
         body = await read_json_body(request, settings.max_body_bytes)
@@ -88,6 +104,10 @@ def models_router(models: ModelCatalog, settings: ServerSettings) -> APIRouter:
         return await answer(request, response, models.reload)
 
     return router
+
+
+def _asks_as_anthropics(request: Request) -> bool:
+    return context_of(request.scope).dialect is Dialect.ANTHROPIC
 
 
 def _card(state: ModelState) -> ModelCard:
