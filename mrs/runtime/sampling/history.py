@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.runtime.sampling.penalties import TokenCounts
+from mrs.runtime.sampling.penalties import LONGEST_MATCH, TokenCounts
 
 
 class TokenHistory:
@@ -24,9 +24,7 @@ class TokenHistory:
         self._tokens[: len(prompt_ids)] = prompt_ids
         self._length = self._prompt_length = len(prompt_ids)
         self.generated = TokenCounts()
-        self._seen = TokenCounts()
-        for token in self.tokens.tolist():
-            self._seen.add(token)
+        self._seen = TokenCounts(self.tokens)
 
     @property
     def tokens(self) -> NDArray[np.int64]:
@@ -77,12 +75,24 @@ class BreakerTracker:
         self._tail = b""
         self.passed = 0
 
+    def begin(self, prompt_ids: Sequence[int]) -> None:
+        """Take as much of the end of a prompt as can make a difference."""
+        bytes_left = self._reach
+        first = len(prompt_ids)
+        while first and (bytes_left > 0 or len(prompt_ids) - first <= LONGEST_MATCH):
+            first -= 1
+            bytes_left -= len(self._piece(prompt_ids[first]))
+        for token in prompt_ids[first:]:
+            self.append(token)
+
     def append(self, token: int) -> None:
         """Take the next token of the text."""
-        piece = self._pieces[token] if 0 <= token < len(self._pieces) else b""
-        text = self._tail + piece
+        text = self._tail + self._piece(token)
         # A breaker counts with the token that completes it.
         starts = ((breaker, len(self._tail) - len(breaker) + 1) for breaker in self._breakers)
         broken = any(text.find(breaker, max(0, start)) >= 0 for breaker, start in starts)
         self.passed = 0 if broken else self.passed + 1
         self._tail = text[max(0, len(text) - self._reach) :] if self._reach else b""
+
+    def _piece(self, token: int) -> bytes:
+        return self._pieces[token] if 0 <= token < len(self._pieces) else b""

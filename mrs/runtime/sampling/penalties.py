@@ -13,12 +13,19 @@ LONGEST_MATCH = 50
 
 
 class TokenCounts:
-    """How often each token was generated, as arrays that grow with the number of distinct ones."""
+    """How often each token occurred, as arrays that grow with the number of distinct ones.
 
-    def __init__(self) -> None:
-        self._places: dict[int, int] = {}
-        self._ids = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
-        self._counts = np.zeros(_FIRST_CAPACITY, dtype=np.float32)
+    Args:
+        tokens: to begin with.
+    """
+
+    def __init__(self, tokens: NDArray[np.int64] | None = None) -> None:
+        known = np.zeros(0, dtype=np.int64) if tokens is None else tokens
+        ids, counts = np.unique(known, return_counts=True)
+        room = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self._places = {token: place for place, token in enumerate(ids.tolist())}
+        self._ids = np.concatenate([ids, room])
+        self._counts = np.concatenate([counts, room]).astype(np.float32)
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -80,19 +87,13 @@ def dry_penalties(
     if limit < allowed_length or len(tokens) < 2:
         return {}
     longest: dict[int, int] = {}
-    for at in np.flatnonzero(tokens[:-1] == tokens[-1]).tolist():
-        follower = int(tokens[at + 1])
-        longest[follower] = max(longest.get(follower, 0), _match_length(tokens, at, limit))
-    return {
-        token: multiplier * base ** (length - allowed_length)
-        for token, length in longest.items()
-        if length >= allowed_length
-    }
-
-
-def _match_length(tokens: NDArray[np.int64], at: int, limit: int) -> int:
-    """How many tokens up to ``at`` equal those at the end."""
-    size = min(limit, at + 1)
-    earlier = tokens[at + 1 - size : at + 1][::-1]
-    differs = np.flatnonzero(earlier != tokens[len(tokens) - size :][::-1])
-    return int(differs[0]) if len(differs) else size
+    matching = np.flatnonzero(tokens[:-1] == tokens[-1])
+    for length in range(1, limit + 1):
+        if not len(matching):
+            break
+        if length >= allowed_length:
+            longest.update(dict.fromkeys(tokens[matching + 1].tolist(), length))
+        # Those whose next earlier token matches as well.
+        matching = matching[matching >= length]
+        matching = matching[tokens[matching - length] == tokens[-1 - length]]
+    return {token: multiplier * base ** (n - allowed_length) for token, n in longest.items()}

@@ -186,8 +186,7 @@ def _breakers(
     if params.dry is None:
         return None
     tracker = BreakerTracker([text.encode() for text in params.dry.breakers], pieces)
-    for token in prompt_ids:
-        tracker.append(token)
+    tracker.begin(prompt_ids)
     return tracker
 
 

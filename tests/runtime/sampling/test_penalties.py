@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mrs.runtime.sampling.history import BreakerTracker, TokenHistory
 from mrs.runtime.sampling.penalties import (
+    LONGEST_MATCH,
     TokenCounts,
     dry_penalties,
     penalize_frequency,
@@ -102,6 +103,21 @@ def test_a_breaker_counts_with_the_token_that_completes_it(tokens: list[int]) ->
         passed = 0 if after > before else passed + 1
         tracker.append(token)
         assert tracker.passed == passed
+
+
+@given(tokens=st.lists(st.integers(0, len(PIECES) - 1), max_size=400), rare=st.integers(1, 300))
+@settings(max_examples=100, deadline=None)
+def test_the_end_of_a_prompt_is_enough_to_begin_with(tokens: list[int], rare: int) -> None:
+    tokens = [token if place % rare == 0 else 0 for place, token in enumerate(tokens)]
+    breakers = [b"\n", b":", b"end"]
+    whole, begun = BreakerTracker(breakers, PIECES), BreakerTracker(breakers, PIECES)
+    for token in tokens:
+        whole.append(token)
+    begun.begin(tokens)
+    for token in [5, 6, *tokens]:  # The end of "end" among them.
+        assert min(begun.passed, LONGEST_MATCH) == min(whole.passed, LONGEST_MATCH)
+        whole.append(token)
+        begun.append(token)
 
 
 def _count(text: bytes, part: bytes) -> int:
