@@ -259,6 +259,13 @@ class QueueFullError(RequestError):
         self.retry_after = retry_after
 
 
+class RequestTimeoutError(RequestError):
+    """The answer took longer than the request allows."""
+
+    code = "request_timeout"
+    status = 408
+
+
 class ShuttingDownError(RequestError):
     """The server is draining and takes no new requests."""
 

@@ -58,6 +58,8 @@ def admit_request(request: GenerationRequest, model: EngineModel) -> GenerationR
         )
     if request.n < 1:
         raise out_of_range("n", request.n, "at least 1")
+    if request.timeout is not None and not request.timeout > 0:
+        raise out_of_range("timeout", request.timeout, "above 0")
     check_sampling(request.sampling, model.vocab_size)
     if request.truncate:
         request = replace(request, prompt_ids=_truncated(request, model))

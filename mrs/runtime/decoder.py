@@ -37,6 +37,7 @@ class Decoder:
 
     def __init__(self, session: InferenceSession, cache: KVCache, vocab_size: int) -> None:
         self._session = session
+        self._run_options = _run_options()
         self._cache = cache
         self.max_logits = max(cache.shape.slots, _LOGITS_BYTES // (4 * vocab_size))
         # Memory comes with use: one row for each slot, mostly.
@@ -51,9 +52,17 @@ class Decoder:
             overwrites.
 
         Raises:
-            RuntimeError: ONNX Runtime failed.
+            RuntimeError: ONNX Runtime failed, or `interrupt` was called.
         """
-        return self._binding(step.first_slot, len(step.rows)).run(step.rows, self._logits)
+        binding = self._binding(step.first_slot, len(step.rows))
+        try:
+            return binding.run(step.rows, self._logits, self._run_options)
+        finally:
+            self._run_options.terminate = False
+
+    def interrupt(self) -> None:
+        """Make the `run` of this moment raise at its next operator; for other threads."""
+        self._run_options.terminate = True
 
     def close(self) -> None:
         """Let go of the session; nothing can be computed after that."""
@@ -68,6 +77,12 @@ class Decoder:
             binding = _Binding(self._session, self._cache, first_slot, count)
         self._bindings[first_slot, count] = binding  # Last, as the one used last.
         return binding
+
+
+def _run_options() -> Any:
+    from onnxruntime import RunOptions
+
+    return RunOptions()
 
 
 class _Input:
@@ -106,14 +121,16 @@ class _Binding:
         self._wanted = _Input(self._binding, "logits_indices", np.int64)
         self._rows_bound = -1
 
-    def run(self, rows: Collection[Row | None], logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    def run(
+        self, rows: Collection[Row | None], logits: NDArray[np.float32], options: Any
+    ) -> NDArray[np.float32]:
         width = max((row.new for row in rows if row is not None), default=1)
         wanted = self._fill(rows, width)
         # A prefill chunk that draws nothing still asks for one row: the graph has no empty path.
         indices = self._wanted.resized(max(1, len(wanted)))
         indices[:] = wanted or 0
         self._bind_logits(logits, len(indices))
-        self._session.run_with_iobinding(self._binding)
+        self._session.run_with_iobinding(self._binding, options)
         return logits[: len(wanted)]
 
     def _fill(self, rows: Collection[Row | None], width: int) -> list[int]:

@@ -5,8 +5,10 @@ Other threads talk to it through `submit` and `cancel`; it answers through one c
 
 from __future__ import annotations
 
+import heapq
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
@@ -14,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.errors import EngineError, ShuttingDownError
+from mrs.errors import EngineError, MrsError, RequestTimeoutError, ShuttingDownError
 from mrs.runtime.admission import EngineModel, admit_request
 from mrs.runtime.answer import Answer
 from mrs.runtime.drawing import draw_tokens
@@ -31,8 +33,11 @@ from mrs.runtime.sampling import Sampler
 from mrs.runtime.scheduler import Row, Scheduler, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.ticket import Choice, Published, Ticket
+from mrs.runtime.token_counts import TokenCounts
+from mrs.runtime.watchdog import DEFAULT_LIMIT, Watchdog
 
 _log = logging.getLogger(__name__)
+_MOST_STALE = 64
 
 
 class StepRunner(Protocol):
@@ -40,6 +45,9 @@ class StepRunner(Protocol):
 
     def run(self, step: Step) -> NDArray[np.float32]:
         """Logits ``[wanted positions, vocab]``; the step's moves have been carried out."""
+
+    def interrupt(self) -> None:
+        """Make the `run` of this moment raise as soon as it can; called on another thread."""
 
 
 class Engine:
@@ -54,6 +62,8 @@ class Engine:
         cache: the KV cache that the runner uses.
         scheduler: decides the steps.
         publish: called on the engine thread after each step with all that it produced.
+        step_limit: seconds after which a step is interrupted and ends its sequences with an error;
+            if it does not end even so, all requests do, and the engine has failed.
     """
 
     def __init__(
@@ -63,6 +73,7 @@ class Engine:
         cache: KVCache,
         scheduler: Scheduler,
         publish: Callable[[Published], None],
+        step_limit: float = DEFAULT_LIMIT,
     ) -> None:
         self._model = model
         self._runner = runner
@@ -71,14 +82,13 @@ class Engine:
         self._publish = publish
         self._choices: dict[Sequence, Choice] = {}
         self._given_up: set[Ticket] = set()
+        self._deadlines: list[tuple[float, int, Ticket]] = []
         self._changed = threading.Condition()
         self._warm = self._draining = self._stopping = False
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._loop, name="mrs-engine", daemon=True)
-        self._generated = 0
-        self._prefilled = 0
-        self._cached = 0
-        self._recomputed = 0
+        self._watchdog = Watchdog(step_limit, runner.interrupt, self._give_up_step)
+        self._counts = TokenCounts()
 
     # --- called from other threads --------------------------------------------------------------
 
@@ -99,17 +109,23 @@ class Engine:
 
     @property
     def ready(self) -> bool:
-        """The warm-up token is out, the thread runs, and new requests are taken."""
-        return self._warm and self.alive and not (self._draining or self._stopping)
+        """The warm-up token is out, the thread makes progress, and new requests are taken."""
+        takes = not (self._draining or self._stopping)
+        return self._warm and self.alive and takes and not self.stalled
 
     @property
     def alive(self) -> bool:
-        """The engine thread runs."""
-        return self._thread.is_alive()
+        """The engine thread runs, and has not been given up."""
+        return self._thread.is_alive() and self._failure is None
+
+    @property
+    def stalled(self) -> bool:
+        """The step of this moment takes longer than it may."""
+        return self._watchdog.overdue
 
     @property
     def failure(self) -> Exception | None:
-        """What the engine thread died of, if it did."""
+        """What the engine thread died of, if it did, or why it was given up."""
         return self._failure
 
     def submit(self, request: GenerationRequest, listener: object = None) -> Ticket:
@@ -133,6 +149,9 @@ class Engine:
                 ticket.sequences.append(choice.sequence)
                 self._choices[choice.sequence] = choice
                 self._scheduler.add(choice.sequence)
+            if request.timeout is not None:
+                deadline = time.monotonic() + request.timeout
+                heapq.heappush(self._deadlines, (deadline, choices[0].sequence.id, ticket))
             self._changed.notify_all()
         return ticket
 
@@ -148,13 +167,20 @@ class Engine:
             self._draining = True
 
     def stop(self, timeout: float = 10.0) -> None:
-        """End the thread after the step it is in; what still runs ends as cancelled."""
+        """End the thread after the step it is in; what still runs ends as cancelled.
+
+        Args:
+            timeout: seconds after which that step is interrupted.
+        """
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         if self._thread.ident is None:  # It never started, and so nobody else would tell.
             self._abandon()
-        else:
+            return
+        self._thread.join(timeout)
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._runner.interrupt()
             self._thread.join(timeout)
 
     def stats(self) -> EngineStats:
@@ -167,11 +193,11 @@ class Engine:
                 slots=self._scheduler.config.max_seqs,
                 kv_bytes=self._scheduler.kv_bytes,
                 kv_budget=self._scheduler.config.max_kv_bytes,
-                generated_tokens=self._generated,
-                prefilled_tokens=self._prefilled,
-                cached_tokens=self._cached,
+                generated_tokens=self._counts.generated,
+                prefilled_tokens=self._counts.prefilled,
+                cached_tokens=self._counts.cached,
                 preemptions=self._scheduler.preemptions,
-                recomputed_tokens=self._recomputed,
+                recomputed_tokens=self._counts.recomputed,
             )
 
     def _check_room(self, request: GenerationRequest) -> None:
@@ -206,16 +232,26 @@ class Engine:
     # --- the engine thread ----------------------------------------------------------------------
 
     def _loop(self) -> None:
+        self._watchdog.start()
         try:
+            self._watchdog.begin()
             self._warm_up()
+            self._watchdog.end()
             while self._take_commands():
+                self._watchdog.begin()
                 with self._changed:
                     step = self._scheduler.schedule()
                 if step is not None:
                     self._carry_out(step)
+                self._watchdog.end()
         except Exception as error:
-            self._failure = error
+            # What has been given up fails as it comes to its end: that is no news.
+            self._failure = self._failure or error
+        except BaseException as error:
+            self._failure = RuntimeError(f"the engine thread was ended by {type(error).__name__}")
         finally:
+            self._watchdog.end()
+            self._watchdog.stop()
             self._abandon()
 
     def _warm_up(self) -> None:
@@ -240,8 +276,28 @@ class Engine:
             given_up, self._given_up = self._given_up, set()
             sequences = [sequence for ticket in given_up for sequence in ticket.sequences]
             left = [sequence for sequence in sequences if sequence in self._choices]
+            late = self._late()
         self._tell([self._end(sequence, FinishReason.CANCELLED) for sequence in left])
+        self._tell([self._end(one, FinishReason.ERROR, error) for one, error in late])
         return not self._stopping
+
+    def _late(self) -> list[tuple[Sequence, Exception]]:
+        """Sequences whose request's time is up."""
+        late: list[tuple[Sequence, Exception]] = []
+        now = time.monotonic()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, _, ticket = heapq.heappop(self._deadlines)
+            error = RequestTimeoutError(
+                f"The answer was not complete after {ticket.request.timeout:g} seconds.",
+                hint="Ask for a shorter one, or allow more time.",
+            )
+            late += [(one, error) for one in ticket.sequences if one in self._choices]
+        if len(self._deadlines) > _MOST_STALE + 2 * len(self._choices):
+            # Most are of requests that have ended long before their time.
+            running = {choice.ticket for choice in self._choices.values()}
+            self._deadlines = [entry for entry in self._deadlines if entry[2] in running]
+            heapq.heapify(self._deadlines)
+        return late
 
     def _carry_out(self, step: Step) -> None:
         # Here and not in the runner: a step that fails must not lose the cache of others.
@@ -258,13 +314,14 @@ class Engine:
             logits = self._runner.run(step)
         except Exception as error:
             _log.exception("A step over %d sequences failed.", len(list(step.active)))
+            cause: Exception = self._too_long() if self.stalled else error
             for row in step.active:
-                published.append(self._end(row.sequence, FinishReason.ERROR, error))
+                published.append(self._end(row.sequence, FinishReason.ERROR, cause))
             return
         drawing: list[tuple[Choice, NDArray[np.float32]]] = []
         first = 0
         for row in step.active:
-            self._advance(row)
+            self._counts.advance(row.sequence, row.past + row.new)
             wanted, first = logits[first : first + row.wanted], first + row.wanted
             choice = self._choices[row.sequence]
             try:
@@ -279,23 +336,12 @@ class Engine:
         for (choice, _), result in zip(drawing, draw_tokens(drawing), strict=True):
             published.append(self._take(choice, result))
 
-    def _advance(self, row: Row) -> None:
-        """A row's new tokens are in the cache."""
-        sequence = row.sequence
-        if not sequence.furthest:
-            self._cached += sequence.num_cached
-        sequence.num_computed = reached = row.past + row.new
-        known = max(row.past, sequence.furthest)
-        self._recomputed += min(known, reached) - row.past
-        self._prefilled += max(0, min(reached, len(sequence.prompt_ids)) - known)
-        sequence.furthest = max(sequence.furthest, reached)
-
     def _take(
         self, choice: Choice, drawn: GenerationDelta | Exception
     ) -> tuple[Ticket, GenerationDelta]:
         if isinstance(drawn, Exception):
             return self._end(choice.sequence, FinishReason.ERROR, drawn)
-        self._generated += len(drawn.token_ids)
+        self._counts.generated += len(drawn.token_ids)
         if choice.prompt_logprobs:
             drawn = replace(drawn, prompt_logprobs=tuple(choice.prompt_logprobs))
             choice.prompt_logprobs.clear()
@@ -307,8 +353,8 @@ class Engine:
         self, sequence: Sequence, reason: FinishReason, cause: Exception | None = None
     ) -> tuple[Ticket, GenerationDelta]:
         """End a sequence from outside its own answer."""
-        error = None
-        if cause is not None:
+        error: Exception | None = cause
+        if cause is not None and not isinstance(cause, MrsError):
             error = EngineError("The model failed on this request.", hint="Try it again.")
             error.__cause__ = cause
         # What a step that failed has left in the cache is of no use.
@@ -334,8 +380,19 @@ class Engine:
             for ticket, _ in published:
                 self.cancel(ticket)
 
+    def _too_long(self) -> EngineError:
+        return EngineError(
+            f"A step of the model took longer than {self._watchdog.limit:g} seconds.",
+            hint="Try it again; the machine may be too busy, or short of memory.",
+        )
+
+    def _give_up_step(self) -> None:
+        """A step neither ends nor can be interrupted; called on the watchdog's thread."""
+        self._failure = self._failure or self._too_long()
+        self._abandon()
+
     def _abandon(self) -> None:
-        """The thread ends: everything that was admitted hears of it.
+        """The thread ends, or never will: everything that was admitted hears of it.
 
         Neither scheduler nor cache is relied on: it may be they that have failed.
         """
@@ -343,6 +400,7 @@ class Engine:
             self._stopping = True
             left = list(self._choices.values())
             self._choices.clear()
+            self._deadlines.clear()
             self._scheduler = Scheduler(self._scheduler.config)
             self._changed.notify_all()
         if self._failure is None:

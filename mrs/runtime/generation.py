@@ -121,6 +121,7 @@ class GenerationRequest:
         n: number of choices.
         cache_salt: cached prefixes are shared among requests of one salt alone.
         truncate: a prompt that is too long loses its beginning, instead of being refused.
+        timeout: seconds from now after which it ends with an error; None for never.
         continues: the answer goes on with a text, so that a space at its beginning is part of it.
     """
 
@@ -129,6 +130,7 @@ class GenerationRequest:
     n: int = 1
     cache_salt: str = ""
     truncate: bool = False
+    timeout: float | None = None
     continues: bool = False
 
 

@@ -24,6 +24,7 @@ from mrs.runtime.generation import GenerationDelta, GenerationRequest, SamplingP
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
 from mrs.runtime.scheduler import Row, Scheduler, SchedulerConfig, Step
 from mrs.runtime.ticket import Published, Ticket
+from mrs.runtime.watchdog import DEFAULT_LIMIT
 
 TIMEOUT = 10.0
 VOCAB = 97
@@ -59,11 +60,13 @@ class FakeRunner:
         steps: all steps so far.
         on_step: called on the engine thread at the start of each step; may call the engine, block,
             or raise.
+        interrupted: set when the step of the moment shall end.
         on_logits: may change the logits ``[wanted positions, vocab]`` of a step.
     """
 
     def __init__(self, cache: KVCache) -> None:
         self.steps: list[Step] = []
+        self.interrupted = threading.Event()
         self.on_step: Callable[[Step], None] = lambda step: None
         self.on_logits: Callable[[Step, NDArray[np.float32]], None] = lambda step, logits: None
         self._cache = cache
@@ -76,6 +79,9 @@ class FakeRunner:
         logits[np.arange(len(drawn)), drawn] = 50.0
         self.on_logits(step, logits)
         return logits
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
 
     def _compute(self, slot: int, row: Row | None) -> list[int]:
         """What comes after each of the wanted positions."""
@@ -101,7 +107,12 @@ class Driver:
         on_publish: called on the engine thread with each; may raise.
     """
 
-    def __init__(self, config: SchedulerConfig | None = None, max_length: int = 64) -> None:
+    def __init__(
+        self,
+        config: SchedulerConfig | None = None,
+        max_length: int = 64,
+        step_limit: float = DEFAULT_LIMIT,
+    ) -> None:
         config = config or SchedulerConfig(max_seqs=3, prefill_chunk=16)
         self.cache = KVCache(KVCacheShape(1, config.max_seqs, 1, max_length, 64))
         self.config = replace(config, row_bytes=self.cache.shape.committed_bytes)
@@ -110,7 +121,7 @@ class Driver:
         self.on_publish: Callable[[Published], None] = lambda published: None
         self.model = EngineModel(VOCAB, frozenset({EOS}), max_length, _detokenizer)
         self.engine = Engine(
-            self.model, self.runner, self.cache, Scheduler(self.config), self._publish
+            self.model, self.runner, self.cache, Scheduler(self.config), self._publish, step_limit
         )
         self._news = threading.Condition()
 

@@ -185,6 +185,35 @@ def test_bindings_are_kept_but_not_without_bound(tiny: ModelVersion) -> None:
     assert decoder._bindings == kept
 
 
+def test_an_interrupted_step_raises_and_the_next_one_does_not(bench: Bench) -> None:
+    sequence = bench.prompt(0, bench.context)
+    row = Row(sequence, 0, 20, draws=True)
+    bench.decoder.interrupt()
+    with pytest.raises(RuntimeError, match="terminate"):
+        bench.decoder.run(Step(0, (row,)))
+    (logits,) = bench.decoder.run(Step(0, (row,)))
+    np.testing.assert_allclose(logits, bench.alone(sequence)[19], **TOLERANCE)
+
+
+def test_several_positions_of_a_row_may_be_wanted(bench: Bench) -> None:
+    """With others beside it that want one, or none; the first of all, and all of a chunk."""
+    rows = [
+        Row(bench.prompt(1, bench.context), 0, 7, draws=False, scored=7),
+        Row(bench.prompt(2, bench.context), 0, 9, draws=True, scored=3),
+        None,
+        Row(bench.prompt(3, bench.context), 0, 4, draws=False),
+        Row(bench.prompt(4, bench.context), 0, 5, draws=True),
+    ]
+    logits = bench.decoder.run(Step(0, tuple(rows)))
+    wanted = [(1, range(7)), (2, range(5, 9)), (4, range(4, 5))]
+    expected = [
+        bench.alone(bench.prompt(seed, bench.context))[position]
+        for seed, positions in wanted
+        for position in positions
+    ]
+    np.testing.assert_allclose(logits, expected, **TOLERANCE)
+
+
 # --- through the engine ---------------------------------------------------------------------------
 
 
@@ -209,6 +238,9 @@ class Conversation:
         while len(self.asked) < 10 and self._rng.random() < 0.3:
             self._ask()
         return self._bench.decoder.run(step)
+
+    def interrupt(self) -> None:
+        self._bench.decoder.interrupt()
 
     def _ask(self) -> None:
         length = self._rng.randint(1, self._bench.context - 1)

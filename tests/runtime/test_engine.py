@@ -16,6 +16,7 @@ from mrs.errors import (
     EngineError,
     InvalidValueError,
     QueueFullError,
+    RequestTimeoutError,
     ShuttingDownError,
 )
 from mrs.runtime.generation import FinishReason, GenerationRequest, SamplingParams
@@ -708,6 +709,97 @@ def test_a_model_that_warms_up_to_nan_is_not_ready() -> None:
     assert not driver.engine.wait_ready(TIMEOUT)
     assert isinstance(driver.engine.failure, FloatingPointError)
     driver.engine.stop()
+
+
+# --- steps and requests that take too long --------------------------------------------------------
+
+
+def test_a_step_that_takes_too_long_is_interrupted_and_fails_its_own_sequences() -> None:
+    with running(Driver(SchedulerConfig(max_seqs=1), step_limit=0.05)) as driver:
+
+        def hang(step: Step) -> None:
+            if next(iter(step.active)).sequence.prompt_ids == (1,):
+                assert driver.runner.interrupted.wait(TIMEOUT)
+                assert driver.engine.stalled
+                assert not driver.engine.ready
+                raise RuntimeError("terminated")
+
+        driver.runner.on_step = hang
+        hangs, waits = driver.submit((1,)), driver.submit((2,), max_tokens=3)
+        error = driver.finish(hangs)[-1].error
+        assert isinstance(error, EngineError)
+        assert "longer than 0.05 seconds" in str(error)
+        assert driver.tokens(waits) == expected((2,), 3)
+        assert driver.engine.ready
+        driver.assert_idle()
+
+
+def test_a_step_that_never_ends_is_given_up_and_everyone_hears_of_it() -> None:
+    end = threading.Event()
+    with running(Driver(SchedulerConfig(max_seqs=1), step_limit=0.02)) as driver:
+        driver.runner.on_step = lambda step: end.wait(TIMEOUT)
+        tickets = [driver.submit((token,)) for token in (1, 2)]
+        try:
+            for ticket in tickets:
+                error = driver.finish(ticket)[-1].error
+                assert isinstance(error, EngineError)
+                assert "longer than 0.02 seconds" in str(error.__cause__)
+            assert not driver.engine.alive
+            assert not driver.engine.ready
+            with pytest.raises(ShuttingDownError, match="has failed"):
+                driver.submit((1,))
+        finally:
+            end.set()
+        driver.engine._thread.join(TIMEOUT)
+        assert [len(driver.deltas(ticket)) for ticket in tickets] == [1, 1]
+        assert "longer than" in str(driver.engine.failure)
+
+
+def test_stopping_interrupts_a_step_that_does_not_end_in_time() -> None:
+    with running(Driver()) as driver:
+        arrived = threading.Event()
+
+        def hang(step: Step) -> None:
+            arrived.set()
+            assert driver.runner.interrupted.wait(TIMEOUT)
+            raise RuntimeError("terminated")
+
+        driver.runner.on_step = hang
+        ticket = driver.submit((1,))
+        assert arrived.wait(TIMEOUT)
+        driver.engine.stop(timeout=0.01)
+        assert driver.finish(ticket)[-1].finish_reason is FinishReason.ERROR
+    assert driver.engine.failure is None
+
+
+def test_a_request_whose_time_is_up_ends_with_an_error_and_no_other() -> None:
+    with running(Driver()) as driver:
+        gate = Gate(driver)
+        params = SamplingParams(temperature=0.0)
+        hasty = driver.engine.submit(GenerationRequest((1,), params, n=2, timeout=1e-6))
+        patient = driver.engine.submit(GenerationRequest((2,), params, timeout=1e6))
+        gate.step()
+        gate.open()
+        for index in range(2):
+            error = driver.finish(hasty, index)[-1].error
+            assert isinstance(error, RequestTimeoutError)
+            assert "not complete after 1e-06 seconds" in str(error)
+        assert driver.tokens(patient) == expected((2,), 63)
+        driver.assert_idle()
+
+
+@pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan")])
+def test_a_timeout_must_be_positive(timeout: float) -> None:
+    with pytest.raises(InvalidValueError, match="'timeout' is"):
+        Driver().engine.submit(GenerationRequest((1,), timeout=timeout))
+
+
+def test_deadlines_of_requests_that_have_ended_do_not_pile_up() -> None:
+    with running(Driver()) as driver:
+        params = SamplingParams(temperature=0.0, max_tokens=1)
+        for _ in range(200):
+            driver.finish(driver.engine.submit(GenerationRequest((1,), params, timeout=1e6)))
+        assert len(driver.engine._deadlines) <= 80
 
 
 # --- ready, draining, stopping --------------------------------------------------------------------
