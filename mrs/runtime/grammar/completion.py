@@ -1,0 +1,108 @@
+"""Answers that are whole when their last token is drawn.
+
+A model may go on with a string, a list or nested objects for ever. Near the limit of an answer a
+plan is kept: tokens that would make what is there whole. A token that leaves no plan short enough
+is not taken; the first token of the plan is, instead. So once there was a plan, the answer ends
+whole, however good or bad the plans are; they decide only how early one must be followed.
+
+Far from the limit it is looked at in growing distances, a sixteenth of the tokens to spare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mrs.runtime.grammar.matcher import GrammarMatcher
+from mrs.runtime.grammar.plan_search import Plan, PlanSearch
+from mrs.runtime.grammar.preferences import TokenPreferences
+from mrs.runtime.grammar.probe import Probe
+from mrs.runtime.grammar.stats import GrammarStats
+from mrs.runtime.grammar.vocabulary import GrammarVocabulary
+
+_NEAR = 128
+_STRIDE = 16
+_MOST_STEPS = 6000
+
+
+class CompletionPlanner:
+    """Keeps a plan for one answer. For the engine's thread.
+
+    Args:
+        matcher: of the answer; only asked and copied here.
+        preferences: which tokens lead to an end.
+        vocabulary: the model's.
+        stats: what is counted.
+    """
+
+    def __init__(
+        self,
+        matcher: GrammarMatcher,
+        preferences: TokenPreferences,
+        vocabulary: GrammarVocabulary,
+        stats: GrammarStats,
+    ) -> None:
+        self._matcher = matcher
+        self._preferences = preferences
+        self._pieces = vocabulary.pieces
+        self._stats = stats
+        self._plan: Plan | None = None
+        self._check_at: int | None = None
+        self._steps = _MOST_STEPS
+
+    def settle(self, token: int, remaining: int) -> int:
+        """The token to take, where ``remaining`` may come, this one included."""
+        if self._check_at is None:
+            self._check_at = _next_check(remaining, 0)
+        if remaining > self._check_at or self._steps <= 0:
+            self._plan = None
+            return token
+        probe = self._matcher.probe()
+        after = self._plan_after(probe, token, remaining - 1)
+        if after is not None:
+            self._plan = after
+            self._check_at = _next_check(remaining - 1, len(after))
+            return token
+        if self._plan is None and not probe.accepting:
+            self._plan = self._search(probe.copy(), remaining)
+        if self._plan and len(self._plan) <= remaining:
+            self._stats.steered += 1
+            return self._plan.pop(0)
+        # No way is known, or what is there is whole and would be no more: then it is cut here.
+        self._check_at = remaining - 1 - remaining // _STRIDE
+        return token
+
+    def _plan_after(self, probe: Probe, token: int, limit: int) -> Plan | None:
+        """How to make the answer whole after this token, in at most ``limit`` others."""
+        for rest in () if self._plan is None else self._rests(self._plan, token):
+            if len(rest) <= limit and probe.completed_by([token, *rest]):
+                return rest
+        after = probe.copy()
+        return self._search(after, limit) if after.take(token) else None
+
+    def _rests(self, plan: Plan, token: int) -> Iterator[Plan]:
+        """What may be left of a plan after a token that may not be its first."""
+        text = self._pieces[token]
+        for count, planned in enumerate(plan):
+            piece = self._pieces[planned]
+            if not text or not text.startswith(piece):
+                break
+            text = text[len(piece) :]
+            if not text:
+                yield plan[count + 1 :]
+                return
+        yield plan
+
+    def _search(self, probe: Probe, limit: int) -> Plan | None:
+        search = PlanSearch(self._preferences, limit, self._plan)
+        plan = search.run(probe)
+        self._steps -= search.steps
+        return plan
+
+
+def _next_check(remaining: int, needed: int) -> int:
+    """How many tokens may be left when a plan is looked at again.
+
+    Near the limit that is at each token; one token may start something that takes many to end.
+    """
+    spare = remaining - needed
+    return remaining if spare <= _NEAR + needed else remaining - spare // _STRIDE

@@ -1,0 +1,122 @@
+"""Which tokens lead to the end of a text, where of its grammar only what it allows is known.
+
+A guess, made for JSON: a bad one makes a plan longer, and no answer wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrs.runtime.grammar.token_mask import Bits, contains, members
+
+# Outside of free text: the first that matches counts. Longer tokens are better by their length.
+_CLASSES: tuple[tuple[int, bytes], ...] = (
+    (0, rb"[\]})]+"),
+    (200, rb'""[\]}]*'),
+    (300, rb'"'),
+    (400, rb"0"),
+    (410, rb"[1-9]|null|true|false|\[\]|\{\}"),
+    (600, rb'"[\]}]+'),
+    (700, rb'"[^\s"\[{(\\]+'),
+    (5000, rb"\s+"),
+    (4000, rb"(?s:.*[\[{(].*)"),
+    (3000, rb"\s(?s:.*)"),
+    (2000, rb"(?s:.+)"),
+)
+# Within free text: its end, much text at once, or a character that may separate its parts.
+_TEXT_CLASSES: tuple[tuple[int, bytes], ...] = (
+    (0, rb'"[\]}]*'),
+    (990, rb"[!-/:-@\[-`{-~]"),
+    (1000, rb"(?s:.+)"),
+)
+_NAMES = 150
+_LONGEST = 16
+_NEVER = 1 << 20
+
+
+class TokenPreferences:
+    """An order of the tokens that a grammar allows.
+
+    Args:
+        outside: a rank for each token where structure is expected; lower is better.
+        inside: the same within text.
+        beginnings: a number for how each token begins.
+        letter: a token that is allowed within text alone.
+    """
+
+    def __init__(
+        self,
+        outside: NDArray[np.int32],
+        inside: NDArray[np.int32],
+        beginnings: NDArray[np.int32],
+        letter: int | None,
+    ) -> None:
+        self._outside = outside
+        self._inside = inside
+        self._beginnings = beginnings
+        self._letter = letter
+
+    @classmethod
+    def of(cls, pieces: Sequence[bytes]) -> TokenPreferences:
+        """Rank the tokens of a vocabulary; takes a while for large ones."""
+        lengths = np.fromiter((min(len(piece), _LONGEST) for piece in pieces), np.int32)
+        classes = [(base, re.compile(pattern)) for base, pattern in _CLASSES]
+        outside = np.fromiter((_rank(piece, classes) for piece in pieces), np.int32)
+        classes = [(base, re.compile(pattern)) for base, pattern in _TEXT_CLASSES]
+        inside = np.fromiter((_rank(piece, classes) for piece in pieces), np.int32)
+        beginnings = np.fromiter(map(_beginning, pieces), np.int32)
+        letter = pieces.index(b"a") if b"a" in pieces else None
+        return cls(outside - lengths, inside - lengths, beginnings, letter)
+
+    def with_names(self, names: Iterable[str], ids: dict[bytes, int]) -> TokenPreferences:
+        """The same, but these properties are better than others.
+
+        Args:
+            names: of the properties.
+            ids: the tokens by their bytes.
+        """
+        starts = {
+            start
+            for name in names
+            for whole in (b'"' + name.encode("utf-8", "replace"), name.encode("utf-8", "replace"))
+            for end in range(1, min(len(whole), _LONGEST) + 1)
+            if (start := whole[:end]) != b'"' and start in ids
+        }
+        if not starts:
+            return self
+        outside = self._outside.copy()
+        for start in starts:
+            place = ids[start]
+            outside[place] = min(int(outside[place]), _NAMES - len(start))
+        return TokenPreferences(outside, self._inside, self._beginnings, self._letter)
+
+    def ordered(self, allowed: Bits, most: int) -> Iterator[int]:
+        """The best token that is allowed, then the best ones that begin with other bytes."""
+        tokens = members(allowed)
+        if not len(tokens):
+            return
+        within = self._letter is not None and contains(allowed, self._letter)
+        ranks = (self._inside if within else self._outside)[tokens]
+        yield int(tokens[ranks.argmin()])
+        if most == 1:
+            return
+        # Stable: of equals the first token, as above.
+        order = np.argsort(ranks, kind="stable")
+        _, firsts = np.unique(self._beginnings[tokens[order]], return_index=True)
+        firsts.sort()
+        yield from tokens[order[firsts[1:most]]].tolist()
+
+
+def _rank(piece: bytes, classes: Sequence[tuple[int, re.Pattern[bytes]]]) -> int:
+    return next((base for base, pattern in classes if pattern.fullmatch(piece)), _NEVER)
+
+
+def _beginning(piece: bytes) -> int:
+    """The first byte; after a quotation mark, that and the next one."""
+    if piece.startswith(b'"') and len(piece) > 1:
+        return 256 + piece[1]
+    return piece[0] if piece else -1
