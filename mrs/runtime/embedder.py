@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 Vectors = NDArray[np.float32]
+TextOrTokens = str | Sequence[int]
+"""A text, or its tokens, which are taken as they are."""
 
 # Tokens of a batch, padding included: more would not be faster, and attention needs memory in
 # proportion to the square of a row.
@@ -63,6 +65,7 @@ class Embedder:
         self._session = session
         self._tokenizer = tokenizer
         self._facts = facts
+        self._vocab_size = model.vocab_size
         begin = model.bos_token_id if model.add_bos else None
         self._before = [] if begin is None else [begin]
         self._after = [] if facts.end_token_id is None else [facts.end_token_id]
@@ -74,30 +77,35 @@ class Embedder:
 
     def embed(
         self,
-        texts: Sequence[str],
+        texts: Sequence[TextOrTokens],
         *,
         purpose: str | None = None,
         truncate: bool = False,
         dimensions: int | None = None,
+        first: int = 0,
     ) -> Embeddings:
         """The vectors of texts. No text changes another's, however they are batched.
 
         Args:
-            texts: any strings. What they say of special tokens is text.
+            texts: any strings, what they say of special tokens being text; or tokens.
             purpose: which of the model's prompts comes first; None for its default, if it has one.
+                Before tokens comes none.
             truncate: cut texts that are too long, instead of refusing them.
             dimensions: keep so many of the first dimensions (matryoshka embeddings).
+            first: number of the first text in what the user gave; errors name texts by it.
 
         Raises:
-            InvalidValueError: a text is too long or has no token, the model has no such prompt or
-                fewer dimensions.
+            InvalidValueError: a text is too long or has no token, a token is outside the
+                vocabulary, the model has no such prompt or fewer dimensions.
             EngineError: ONNX Runtime fails.
         """
         size = self._checked_size(dimensions)
         prompt = self._prompt(purpose)
         ids = [
             self._encode(prompt + text, index, truncate=truncate)
-            for index, text in enumerate(texts)
+            if isinstance(text, str)
+            else self._checked(text, index, truncate=truncate)
+            for index, text in enumerate(texts, first)
         ]
         vectors = np.empty((len(ids), self._facts.size), dtype=np.float32)
         for batch in _batches([len(row) for row in ids]):
@@ -123,7 +131,7 @@ class Embedder:
         if name not in self._facts.prompts:
             known = ", ".join(sorted(self._facts.prompts)) or "none"
             raise InvalidValueError(
-                f"The model has no prompt {name!r:.80}; it has: {known}.", param="prompt"
+                f"The model has no prompt {name!r:.80}; it has: {known}.", param="prompt_name"
             )
         return self._facts.prompts[name]
 
@@ -132,14 +140,33 @@ class Embedder:
         ids = self._tokenizer.encode(text, parse_special=False)
         room = max(0, self._facts.max_length - len(self._before) - len(self._after))
         if len(ids) > room and not truncate:
-            raise InvalidValueError(
-                f"Text {index + 1} has {len(ids)} tokens; the model takes {room}.",
-                hint="Shorten or split it, or have it truncated.",
-            )
+            raise self._too_long(index, len(ids), room)
         row = self._before + ids[:room] + self._after
         if not row:
-            raise InvalidValueError(f"Text {index + 1} has no tokens.")
+            raise InvalidValueError(f"Text {index + 1} has no tokens.", param="input")
         return row
+
+    def _checked(self, tokens: Sequence[int], index: int, *, truncate: bool) -> list[int]:
+        room = self._facts.max_length
+        if len(tokens) > room and not truncate:
+            raise self._too_long(index, len(tokens), room)
+        if not tokens:
+            raise InvalidValueError(f"Text {index + 1} has no tokens.", param="input")
+        # A quantized embedding would read beyond its rows.
+        if min(tokens) < 0 or max(tokens) >= self._vocab_size:
+            raise InvalidValueError(
+                f"Text {index + 1} holds a token id outside 0..{self._vocab_size - 1}.",
+                hint="Encode the text with the model's own tokenizer.",
+                param="input",
+            )
+        return list(tokens[:room])
+
+    def _too_long(self, index: int, count: int, room: int) -> InvalidValueError:
+        return InvalidValueError(
+            f"Text {index + 1} has {count} tokens; the model takes {room}.",
+            hint="Shorten or split it, or have it truncated.",
+            param="input",
+        )
 
     def _run(self, rows: list[list[int]]) -> Vectors:
         lengths = np.array([len(row) for row in rows], dtype=np.int32)

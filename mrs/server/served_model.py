@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from mrs import __version__
 from mrs.model_repo.lock import EmbeddingFacts
-from mrs.runtime.embedder import Embeddings
+from mrs.runtime.embedder import Embeddings, TextOrTokens
 from mrs.runtime.generation import GenerationEngine
 from mrs.runtime.sampling.defaults import SamplingDefaults
 
@@ -180,11 +180,12 @@ class TextEmbedder(Protocol):
 
     def embed(
         self,
-        texts: Sequence[str],
+        texts: Sequence[TextOrTokens],
         *,
         purpose: str | None = None,
         truncate: bool = False,
         dimensions: int | None = None,
+        first: int = 0,
     ) -> Embeddings:
         """The vectors of texts; blocks while they are computed, from any thread.
 
