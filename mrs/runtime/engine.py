@@ -5,10 +5,8 @@ Other threads talk to it through `submit` and `cancel`; it answers through one c
 
 from __future__ import annotations
 
-import heapq
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
@@ -18,7 +16,8 @@ from numpy.typing import NDArray
 
 from mrs.errors import EngineError, MrsError, RequestTimeoutError, ShuttingDownError
 from mrs.runtime.admission import EngineModel, admit_request
-from mrs.runtime.answer import Answer
+from mrs.runtime.choices import make_choices
+from mrs.runtime.deadlines import Deadlines
 from mrs.runtime.drawing import draw_tokens
 from mrs.runtime.generation import (
     EngineStats,
@@ -29,7 +28,6 @@ from mrs.runtime.generation import (
 )
 from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.prompt_scoring import score_prompt
-from mrs.runtime.sampling import Sampler
 from mrs.runtime.scheduler import Row, Scheduler, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.ticket import Choice, Published, Ticket
@@ -37,7 +35,6 @@ from mrs.runtime.token_counts import TokenCounts
 from mrs.runtime.watchdog import DEFAULT_LIMIT, Watchdog
 
 _log = logging.getLogger(__name__)
-_MOST_STALE = 64
 
 
 class StepRunner(Protocol):
@@ -82,7 +79,7 @@ class Engine:
         self._publish = publish
         self._choices: dict[Sequence, Choice] = {}
         self._given_up: set[Ticket] = set()
-        self._deadlines: list[tuple[float, int, Ticket]] = []
+        self._deadlines = Deadlines()
         self._changed = threading.Condition()
         self._warm = self._draining = self._stopping = False
         self._failure: Exception | None = None
@@ -142,16 +139,14 @@ class Engine:
         self._check_room(request)  # Here already: a full engine prepares nothing.
         ticket = Ticket(request, listener)
         # All that may fail is made here: the caller hears of it, and the engine thread is safe.
-        choices = [self._choice(ticket, request, index) for index in range(request.n)]
+        choices = make_choices(ticket, self._model)
         with self._changed:
             self._check_room(request)
             for choice in choices:
                 ticket.sequences.append(choice.sequence)
                 self._choices[choice.sequence] = choice
                 self._scheduler.add(choice.sequence)
-            if request.timeout is not None:
-                deadline = time.monotonic() + request.timeout
-                heapq.heappush(self._deadlines, (deadline, choices[0].sequence.id, ticket))
+            self._deadlines.add(ticket)
             self._changed.notify_all()
         return ticket
 
@@ -210,25 +205,6 @@ class Engine:
                 )
             self._scheduler.check_room(request.n, len(request.prompt_ids))
 
-    def _choice(self, ticket: Ticket, request: GenerationRequest, index: int) -> Choice:
-        sequence = Sequence(
-            request.prompt_ids,
-            request.sampling,
-            index,
-            self._model.capacity,
-            salt=request.cache_salt,
-        )
-        detokenizer = self._model.new_detokenizer(request.continues)
-        answer = Answer(sequence, detokenizer, self._model.eos_token_ids)
-        sampler = Sampler(
-            request.sampling,
-            index,
-            prompt_ids=request.prompt_ids,
-            eos_token_ids=sorted(self._model.eos_token_ids),
-            pieces=self._model.token_pieces,
-        )
-        return Choice(ticket, sequence, sampler, answer)
-
     # --- the engine thread ----------------------------------------------------------------------
 
     def _loop(self) -> None:
@@ -283,21 +259,15 @@ class Engine:
 
     def _late(self) -> list[tuple[Sequence, Exception]]:
         """Sequences whose request's time is up."""
-        late: list[tuple[Sequence, Exception]] = []
-        now = time.monotonic()
-        while self._deadlines and self._deadlines[0][0] <= now:
-            _, _, ticket = heapq.heappop(self._deadlines)
-            error = RequestTimeoutError(
-                f"The answer was not complete after {ticket.request.timeout:g} seconds.",
-                hint="Ask for a shorter one, or allow more time.",
-            )
-            late += [(one, error) for one in ticket.sequences if one in self._choices]
-        if len(self._deadlines) > _MOST_STALE + 2 * len(self._choices):
-            # Most are of requests that have ended long before their time.
-            running = {choice.ticket for choice in self._choices.values()}
-            self._deadlines = [entry for entry in self._deadlines if entry[2] in running]
-            heapq.heapify(self._deadlines)
-        return late
+        if not self._deadlines:
+            return []
+        running = {choice.ticket for choice in self._choices.values()}
+        return [
+            (sequence, _out_of_time(ticket))
+            for ticket in self._deadlines.expired(running)
+            for sequence in ticket.sequences
+            if sequence in self._choices
+        ]
 
     def _carry_out(self, step: Step) -> None:
         # Here and not in the runner: a step that fails must not lose the cache of others.
@@ -400,7 +370,7 @@ class Engine:
             self._stopping = True
             left = list(self._choices.values())
             self._choices.clear()
-            self._deadlines.clear()
+            self._deadlines = Deadlines()
             self._scheduler = Scheduler(self._scheduler.config)
             self._changed.notify_all()
         if self._failure is None:
@@ -411,3 +381,10 @@ class Engine:
         self._tell([choice.end(FinishReason.ERROR, error) for choice in left])
         if self._warm:
             _log.critical("The engine thread died.", exc_info=self._failure)
+
+
+def _out_of_time(ticket: Ticket) -> RequestTimeoutError:
+    return RequestTimeoutError(
+        f"The answer was not complete after {ticket.request.timeout:g} seconds.",
+        hint="Ask for a shorter one, or allow more time.",
+    )

@@ -799,7 +799,7 @@ def test_deadlines_of_requests_that_have_ended_do_not_pile_up() -> None:
         params = SamplingParams(temperature=0.0, max_tokens=1)
         for _ in range(200):
             driver.finish(driver.engine.submit(GenerationRequest((1,), params, timeout=1e6)))
-        assert len(driver.engine._deadlines) <= 80
+        assert len(driver.engine._deadlines._entries) <= 80
 
 
 # --- ready, draining, stopping --------------------------------------------------------------------
