@@ -104,19 +104,25 @@ def _connect(name: str) -> sqlite3.Connection:
 
 
 def _require_schema(connection: sqlite3.Connection, name: str) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == 0:
-        for statement in _statements():
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    connection.execute("COMMIT")
+    if _version(connection) == 0:
+        connection.execute("BEGIN IMMEDIATE")
+        # Another server may have been faster.
+        if _version(connection) == 0:
+            for statement in _statements():
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+    version = _version(connection)
     if version > SCHEMA_VERSION:
         raise StorageError(
             f"The stored responses in {name} were written by a newer mrs (version {version} of "
             f"the file; this one knows {SCHEMA_VERSION}).",
             hint="Update mrs, or name another file with --responses-db.",
         )
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _statements() -> list[str]:
