@@ -15,9 +15,11 @@ import typer
 from mrs import __version__
 from mrs.cli.bench import bench
 from mrs.cli.compare import compare
+from mrs.cli.config import config_app
 from mrs.cli.embed import embed
 from mrs.cli.entry import EXIT_INTERRUPTED
 from mrs.cli.export import export
+from mrs.cli.grouped_help import GroupedHelpCommand
 from mrs.cli.models import models_app
 from mrs.cli.run import run
 from mrs.cli.serve import serve
@@ -48,12 +50,13 @@ app = typer.Typer(
     epilog=_EPILOG,
 )
 app.command("export")(export)
-app.command("serve")(serve)
+app.command("serve", cls=GroupedHelpCommand)(serve)
 app.command("run")(run)
 app.command("embed")(embed)
 app.command("bench")(bench)
 app.command("compare")(compare)
 app.add_typer(models_app, name="models")
+app.add_typer(config_app, name="config")
 
 
 def _print_version(wanted: bool) -> None:

@@ -14,7 +14,14 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-def log_to_stderr(level: LogLevel) -> None:
+class LogFormat(StrEnum):
+    """How a record is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def log_to_stderr(level: LogLevel, form: LogFormat = LogFormat.TEXT) -> None:
     """Write what mrs logs, and what uvicorn warns of, to stderr."""
     import logging.config
 
@@ -23,16 +30,17 @@ def log_to_stderr(level: LogLevel) -> None:
             "version": 1,
             "disable_existing_loggers": False,
             "formatters": {
-                "line": {
+                "text": {
                     "format": "%(asctime)s %(levelname)s %(message)s",
                     "datefmt": "%Y-%m-%d %H:%M:%S",
-                }
+                },
+                "json": {"()": "mrs.server.json_log.JsonFormatter"},
             },
             "handlers": {
                 "stderr": {
                     "class": "logging.StreamHandler",
                     "stream": "ext://sys.stderr",
-                    "formatter": "line",
+                    "formatter": form.value,
                 }
             },
             "loggers": {

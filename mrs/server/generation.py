@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -27,7 +27,9 @@ from mrs.server.interruption import Interruption, run_interruptible
 from mrs.server.lifecycle import Lifecycle
 from mrs.server.model_catalog import ModelCatalog
 from mrs.server.request_context import RequestContext, context_of
+from mrs.server.request_limits import check_limits
 from mrs.server.served_model import ServedModel
+from mrs.server.settings import RequestLimits
 from mrs.server.streaming import EventStream, error_event, keep_alive_event
 
 logger = logging.getLogger(__name__)
@@ -128,6 +130,7 @@ class GenerationContext:
     models: ModelCatalog
     lifecycle: Lifecycle
     keep_alive_interval: float
+    limits: RequestLimits = field(default_factory=RequestLimits)
 
 
 class ModelRequest(Protocol):
@@ -180,6 +183,7 @@ class GenerationResponse(Response, Generic[Parsed]):
 
     async def _work(self, scope: Scope, receive: Receive, send: Send, events: EventStream) -> None:
         request = await run_preparation(self._parse, self._in_thread)
+        check_limits(request, self._server.limits)
         async with self._server.models.lease(request.model) as model:
             prepare = partial(self._prepare, request, model)
             answer = await run_preparation(prepare, self._in_thread)

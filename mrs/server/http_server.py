@@ -10,11 +10,14 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from mrs.errors import MrsError, UsageError
+from mrs.server.http_protocol import bounded_head
 from mrs.server.lifecycle import Lifecycle
 
 logger = logging.getLogger(__name__)
@@ -54,26 +57,44 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket) -> str:
+@dataclass(frozen=True)
+class HttpOptions:
+    """How the server speaks HTTP.
+
+    Attributes:
+        drain_timeout: seconds that running requests get once it is to end.
+        max_head_bytes: most bytes of a request's line and headers.
+        read_timeout: seconds that they may take to arrive.
+        certificate: paths of a certificate and its key, for HTTPS.
+    """
+
+    drain_timeout: float = DRAIN_TIMEOUT
+    max_head_bytes: int = 64 * 1024
+    read_timeout: float = 60.0
+    certificate: tuple[Path, Path] | None = None
+
+
+def url_of(bound: socket.socket, *, secure: bool = False) -> str:
     """Return the URL under which this machine reaches a bound socket."""
     host, port = bound.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if secure else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class HttpServer(uvicorn.Server):
     """A uvicorn that drains.
 
-    The first stop refuses new requests and waits for the running ones, up to ``drain_timeout``
-    seconds; the listener stays open meanwhile, so that probes see that the server is not ready.
-    The second stop ends them at once. SIGINT and SIGTERM stop.
+    The first stop refuses new requests and waits for the running ones, up to a timeout; the
+    listener stays open meanwhile, so that probes see that the server is not ready. The second
+    stop ends them at once. SIGINT and SIGTERM stop.
 
     Args:
         app: the application.
         lifecycle: shared with the application.
         on_ready: called once, when the server listens and takes requests. What it raises ends the
             server and comes out of `run`.
-        drain_timeout: seconds.
+        options: how it speaks HTTP.
     """
 
     def __init__(
@@ -82,11 +103,16 @@ class HttpServer(uvicorn.Server):
         lifecycle: Lifecycle,
         *,
         on_ready: Callable[[], None],
-        drain_timeout: float = DRAIN_TIMEOUT,
+        options: HttpOptions | None = None,
     ) -> None:
+        options = options or HttpOptions()
+        certificate, key = options.certificate or (None, None)
         super().__init__(
             uvicorn.Config(
                 app,
+                http=bounded_head(options.max_head_bytes, options.read_timeout),
+                ssl_certfile=certificate,
+                ssl_keyfile=key,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -99,7 +125,7 @@ class HttpServer(uvicorn.Server):
         )
         self._lifecycle = lifecycle
         self._on_ready = on_ready
-        self._drain_timeout = drain_timeout
+        self._drain_timeout = options.drain_timeout
         self._announcing: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
 
@@ -139,6 +165,7 @@ class HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close all connections; raises what ``on_ready`` raised, if it did."""
         await super().shutdown(sockets)
+        await self._lifecycle.close()
         if self._announcing is not None and self._announcing.done():
             self._announcing.result()
 

@@ -57,7 +57,10 @@ class EngineOptions:
     max_seqs: int = 16
     max_model_len: int | None = None
     threads: int | None = None
+    kv_cache_bytes: int | None = None
+    kv_cache_type: str = "fp32"
     prefix_cache_bytes: int | None = None
+    generation_config: bool = True
 
     def arguments(self) -> Mapping[str, Any]:
         """As keyword arguments."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any
 
@@ -52,6 +52,7 @@ def _schema(app: FastAPI, models: Sequence[type[BaseModel]]) -> dict[str, Any]:
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     components.update(referenced["$defs"])
     _drop_validation_errors(schema)
+    _drop_unused(schema)
     return schema
 
 
@@ -62,6 +63,33 @@ def _drop_validation_errors(schema: dict[str, Any]) -> None:
             operation["responses"].pop("422", None)
     for name in ("HTTPValidationError", "ValidationError"):
         schema["components"]["schemas"].pop(name, None)
+
+
+def _drop_unused(schema: dict[str, Any]) -> None:
+    """Remove what nothing refers to.
+
+    Where two models share a name, each of the two generators above finds longer ones of its own
+    for them, and only one's are used.
+    """
+    schemas = schema["components"]["schemas"]
+    used: set[str] = set()
+    found = set(_references(schema["paths"]))
+    while found:
+        used |= found
+        found = {name for each in found for name in _references(schemas[each])} - used
+    schema["components"]["schemas"] = {name: schemas[name] for name in schemas if name in used}
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "$ref":
+                yield inner.rpartition("/")[2]
+            else:
+                yield from _references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _references(inner)
 
 
 def docs_router() -> APIRouter:

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from mrs.errors import UsageError
+from mrs.server.access_keys import AccessPolicy
 
-KEEP_ALIVE_VARIABLE = "KEEP_ALIVE_INTERVAL"
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """How many things of a kind one request may hold.
+
+    Attributes:
+        messages: messages of a conversation, or items of an input.
+        tools: tools, or functions.
+        choices: answers to one prompt.
+        stops: stop strings.
+        prompts: prompts or texts of one request.
+        schema_bytes: the largest JSON schema, and all schemas of the tools together.
+    """
+
+    messages: int = 4096
+    tools: int = 128
+    choices: int = 16
+    stops: int = 16
+    prompts: int = 2048
+    schema_bytes: int = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -25,12 +46,31 @@ class ServerSettings:
         keep_alive_interval: seconds of silence after which a stream gets a comment line.
         inline_body_bytes: bodies up to this size are parsed, rendered and tokenized on the event
             loop; larger ones in a thread, so that they stall no stream.
+        read_timeout: seconds that a body may take to arrive.
+        limits: how many things of a kind one request may hold.
+        access: keys, and what needs one.
+        cors_origins: web pages that may use the server; ``*`` for any.
+        access_log: write a line for each request.
+        log_payloads: write the bodies of requests, too.
+        metrics: answer ``GET /metrics``.
+        tracing: make a span of each request.
     """
 
     allowed_hosts: frozenset[str] | None = LOOPBACK_HOSTS
     max_body_bytes: int = 32 * MIB
     keep_alive_interval: float = 10.0
     inline_body_bytes: int = 4096
+    responses_db: Path | None = None
+    responses_max_age: float = 30 * 24 * 3600.0
+    responses_max_bytes: int = 1024 * MIB
+    read_timeout: float = 60.0
+    limits: RequestLimits = field(default_factory=RequestLimits)
+    access: AccessPolicy = field(default_factory=AccessPolicy)
+    cors_origins: tuple[str, ...] = ()
+    access_log: bool = True
+    log_payloads: bool = False
+    metrics: bool = True
+    tracing: bool = False
 
 
 def is_loopback(address: str) -> bool:
@@ -57,22 +97,3 @@ def allowed_hosts(host: str, address: str, extra: Iterable[str] = ()) -> frozens
 
 def _in_a_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def keep_alive_interval(environment: Mapping[str, str]) -> float:
-    """Read the keep-alive interval, in seconds, from ``KEEP_ALIVE_INTERVAL`` (milliseconds).
-
-    Raises:
-        UsageError: the variable is set to anything but a whole number above zero.
-    """
-    text = environment.get(KEEP_ALIVE_VARIABLE, "").strip()
-    if not text:
-        return ServerSettings.keep_alive_interval
-    # 12 digits are 30 years: longer numbers are mistakes, and int() of them may itself be slow.
-    if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) > 0):
-        raise UsageError(
-            f"{KEEP_ALIVE_VARIABLE} is {text[:40]!r}, which is not a whole number of milliseconds "
-            "above zero.",
-            hint=f"Set it to a number such as 10000 (ten seconds), or unset {KEEP_ALIVE_VARIABLE}.",
-        )
-    return int(text) / 1000

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -130,14 +131,27 @@ def test_tells_programs_in_one_line(run: Run, capsys: pytest.CaptureFixture[str]
 def test_options_reach_the_engine(run: Run, loader: Loader) -> None:
     run("tiny", *FREE)
     more = ("--max-model-len", "99", "--threads", "2", "--prefix-cache-bytes", "1000")
-    run("tiny:1", *FREE, "--max-seqs", "3", *more)
-    usual = {"max_model_len": None, "threads": None, "prefix_cache_bytes": None}
+    others = ("--kv-cache-bytes", "9000", "--no-generation-config")
+    run("tiny:1", *FREE, "--max-seqs", "3", *more, *others)
+    usual = {
+        "max_seqs": 16,
+        "max_model_len": None,
+        "threads": None,
+        "kv_cache_bytes": None,
+        "prefix_cache_bytes": None,
+        "generation_config": True,
+    }
+    given = {
+        "max_seqs": 3,
+        "max_model_len": 99,
+        "threads": 2,
+        "kv_cache_bytes": 9000,
+        "prefix_cache_bytes": 1000,
+        "generation_config": False,
+    }
     assert [(version.reference, options) for version, options in loader.calls] == [
-        ("tiny:1", {**usual, "max_seqs": 16}),
-        (
-            "tiny:1",
-            {"max_seqs": 3, "max_model_len": 99, "threads": 2, "prefix_cache_bytes": 1000},
-        ),
+        ("tiny:1", usual),
+        ("tiny:1", given),
     ]
 
 
@@ -185,11 +199,51 @@ def test_an_unknown_model_is_named(run: Run) -> None:
         run("nothing", *FREE)
 
 
-def test_a_network_address_is_warned_of(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    run("tiny", *FREE, "--host", "0.0.0.0")
+def test_a_network_address_needs_a_key(run: Run, loader: Loader) -> None:
+    with pytest.raises(UsageError, match="can be reached from other machines") as caught:
+        run("tiny", *FREE, "--host", "0.0.0.0")
+    assert re.search(r"--api-key mrs-[0-9a-f]{32}", caught.value.hint)
+    assert "--insecure" in caught.value.hint
+    assert not loader.calls
+
+
+def test_a_network_address_without_a_key_is_warned_of(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("tiny", *FREE, "--host", "0.0.0.0", "--insecure")
+    assert "warning: 0.0.0.0 can be reached from other machines" in capsys.readouterr().err
+
+
+def test_with_a_key_nothing_is_warned_of_and_people_are_told_to_send_it(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("tiny", *FREE, "--host", "0.0.0.0", "--api-key", "secret")
     shown = capsys.readouterr().err
-    assert "warning: 0.0.0.0 can be reached from other machines" in shown
-    assert "no authentication" in shown
+    assert "warning" not in shown
+    assert "Authorization: Bearer YOUR_KEY" in shown
+    assert "secret" not in shown
+
+
+def test_models_can_come_from_a_file(run: Run, loader: Loader, tmp_path: Path) -> None:
+    file = tmp_path / "mrs.toml"
+    file.write_text('models = ["tiny"]\nport = 0\nmax_seqs = 5\n')
+    run("--config", str(file))
+    assert loader.calls[0][1]["max_seqs"] == 5
+
+
+def test_no_model_is_a_usage_error(run: Run) -> None:
+    with pytest.raises(UsageError, match="No model is named"):
+        run(*FREE)
+
+
+def test_a_bad_certificate_is_found_before_anything_is_loaded(
+    run: Run, loader: Loader, tmp_path: Path
+) -> None:
+    file = tmp_path / "cert.pem"
+    file.write_text("nothing")
+    with pytest.raises(UsageError, match="no certificate"):
+        run("tiny", *FREE, "--tls-cert", str(file), "--tls-key", str(file))
+    assert not loader.calls
 
 
 def test_a_source_is_exported_first(

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from mrs.server.app import create_app
-from mrs.server.http_server import HttpServer, bind, url_of
+from mrs.server.http_server import HttpOptions, HttpServer, bind, url_of
 from mrs.server.lifecycle import Lifecycle
 from mrs.server.served_model import ServedModel
 from mrs.server.settings import ServerSettings
@@ -41,6 +41,7 @@ class LiveServer:
         model: ServedModel,
         settings: ServerSettings | None = None,
         drain_timeout: float = TIMEOUT,
+        options: HttpOptions | None = None,
     ) -> None:
         lifecycle = Lifecycle(model.engine)
         self._socket = bind("127.0.0.1", 0)
@@ -49,7 +50,10 @@ class LiveServer:
         self.ready = threading.Event()
         app = create_app(model, settings or ServerSettings(), lifecycle)
         self.server = _ObservedServer(
-            app, lifecycle, on_ready=self.ready.set, drain_timeout=drain_timeout
+            app,
+            lifecycle,
+            on_ready=self.ready.set,
+            options=options or HttpOptions(drain_timeout=drain_timeout),
         )
         self._thread = threading.Thread(target=self.server.run, args=([self._socket],))
 

@@ -11,7 +11,7 @@ import threading
 
 from mrs.runtime.generation import GenerationRequest
 from mrs.server.app import create_app
-from mrs.server.http_server import HttpServer, bind
+from mrs.server.http_server import HttpOptions, HttpServer, bind
 from mrs.server.lifecycle import Lifecycle
 from mrs.server.settings import ServerSettings
 from tests.server.fake_engine import FakeEngine, FakeStream, end, served, token
@@ -48,7 +48,7 @@ def main() -> int:
         print(bound.getsockname()[1], flush=True)
 
     app = create_app(served(engine), ServerSettings(), lifecycle)
-    server = HttpServer(app, lifecycle, on_ready=ready, drain_timeout=float(sys.argv[1]))
+    server = HttpServer(app, lifecycle, on_ready=ready, options=HttpOptions(float(sys.argv[1])))
     server.run([bound])
     return 1 if server.stopped_at_once else 0
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import logging
 import queue
 import re
@@ -8,6 +9,9 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
+from mrs.server.app import create_app
+from mrs.server.json_log import JsonFormatter
+from mrs.server.settings import ServerSettings
 from tests.server.fake_engine import TIMEOUT, FakeEngine, say, served
 from tests.server.live_server import LiveServer
 
@@ -26,7 +30,7 @@ def test_a_line_tells_method_path_status_time_tokens_and_id(
     client: TestClient, log: pytest.LogCaptureFixture, stream: bool
 ) -> None:
     client.post(URL, json={**BODY, "stream": stream}, headers={"x-request-id": "abc"})
-    line = r"POST /v1/chat/completions 200 \d+\.\d ms prompt=6 completion=3 id=abc"
+    line = r"POST /v1/chat/completions 200 \d+\.\d ms prompt=6 completion=3 model=tiny/fake id=abc"
     (message,) = [record.message for record in log.records if record.name.startswith("mrs")]
     assert re.fullmatch(line, message)
 
@@ -121,3 +125,25 @@ def test_a_client_that_leaves_within_its_request_is_a_499(
             body=b"{",
         )
     assert lines.get(timeout=TIMEOUT).startswith("POST /v1/chat/completions 499 ")
+
+
+def test_a_trace_of_the_clients_is_named(client: TestClient, log: pytest.LogCaptureFixture) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    client.post(URL, json=BODY, headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+    (record,) = [record for record in log.records if record.name.startswith("mrs")]
+    assert record.getMessage().endswith(f" trace={trace}")
+
+
+def test_a_json_line_holds_the_facts(client: TestClient, log: pytest.LogCaptureFixture) -> None:
+    client.post(URL, json=BODY, headers={"x-request-id": "abc"})
+    (record,) = [record for record in log.records if record.name.startswith("mrs")]
+    line = json.loads(JsonFormatter().format(record))
+    assert (line["method"], line["path"], line["status"]) == ("POST", URL, 200)
+    assert (line["prompt"], line["completion"], line["id"]) == (6, 3, "abc")
+    assert line["level"] == "info"
+
+
+def test_the_log_can_be_off(log: pytest.LogCaptureFixture) -> None:
+    app = create_app(served(FakeEngine(say("a"))), ServerSettings(access_log=False))
+    TestClient(app, base_url="http://127.0.0.1").post(URL, json=BODY)
+    assert not [record for record in log.records if record.name.startswith("mrs")]
