@@ -29,12 +29,15 @@ class Answer:
         self._stop_tokens = sequence.sampling.stop_token_ids
         self._cumulative = 0.0
 
-    def add(self, token: int, logprobs: TokenLogprobs | None = None) -> GenerationDelta:
+    def add(
+        self, token: int, logprobs: TokenLogprobs | None = None, *, complete: bool = False
+    ) -> GenerationDelta:
         """Take the next token; sets the sequence's finish reason when it is the last.
 
         Args:
             token: the one that was drawn.
             logprobs: of it, if the sequence's sampling asks for them in any way.
+            complete: nothing may follow it.
         """
         sequence = self._sequence
         if logprobs is not None:
@@ -46,6 +49,8 @@ class Answer:
             return self._finish(FinishReason.STOP, "", token)
         text, stopped = self._stop.push(self._detokenizer.push(token))
         if stopped:
+            return self._finish(FinishReason.STOP, text, token, logprobs)
+        if complete:
             return self._finish(FinishReason.STOP, text, token, logprobs)
         if self._is_full():
             return self._finish(FinishReason.LENGTH, text, token, logprobs)
@@ -67,14 +72,14 @@ class Answer:
         logprobs: TokenLogprobs | None,
         reason: FinishReason | None = None,
     ) -> GenerationDelta:
-        cached = self._sequence.num_cached
         told = reason is not None and self._sequence.sampling.cumulative_logprob
         return GenerationDelta(
             self._sequence.index,
             text,
             (token,),
             reason,
-            cached_tokens=cached,
+            cached_tokens=self._sequence.num_cached,
+            dropped_tokens=self._sequence.num_dropped,
             logprobs=() if logprobs is None else (logprobs,),
             stop=self._stop.found,
             cumulative_logprob=self._cumulative if told else None,

@@ -17,9 +17,16 @@ def make_choices(ticket: Ticket, model: EngineModel) -> list[Choice]:
 def _make_choice(ticket: Ticket, model: EngineModel, index: int) -> Choice:
     request = ticket.request
     sequence = Sequence(
-        request.prompt_ids, request.sampling, index, model.capacity, salt=request.cache_salt
+        request.prompt_ids,
+        request.sampling,
+        index,
+        model.capacity,
+        salt=request.cache_salt,
+        num_dropped=ticket.dropped,
     )
-    detokenizer = model.new_detokenizer(request.continues)
+    grammar = model.constraint(request.sampling)
+    # A grammar counts all bytes of the text, a space at its start too.
+    detokenizer = model.new_detokenizer(request.continues or grammar is not None)
     answer = Answer(sequence, detokenizer, model.eos_token_ids)
     sampler = Sampler(
         request.sampling,
@@ -28,4 +35,4 @@ def _make_choice(ticket: Ticket, model: EngineModel, index: int) -> Choice:
         eos_token_ids=sorted(model.eos_token_ids),
         pieces=model.token_pieces,
     )
-    return Choice(ticket, sequence, sampler, answer)
+    return Choice(ticket, sequence, sampler, answer, grammar)

@@ -135,9 +135,10 @@ class Engine:
             QueueFullError: the waiting queue is at its bound.
             ShuttingDownError: the engine drains or has stopped.
         """
-        request = admit_request(request, self._model)
+        asked, request = request, admit_request(request, self._model)
         self._check_room(request)  # Here already: a full engine prepares nothing.
-        ticket = Ticket(request, listener)
+        dropped = len(asked.prompt_ids) - len(request.prompt_ids)
+        ticket = Ticket(request, listener, dropped)
         # All that may fail is made here: the caller hears of it, and the engine thread is safe.
         choices = make_choices(ticket, self._model)
         with self._changed:

@@ -168,6 +168,7 @@ class GenerationDelta:
         token_ids: the tokens of this step, EOS included; several where some were guessed.
         finish_reason: None until the choice's last delta.
         cached_tokens: prompt tokens that were not computed again.
+        dropped_tokens: tokens of the prompt's beginning that were left out, since it was too long.
         logprobs: of the tokens, where they were asked for; not of an end-of-sequence token.
         prompt_logprobs: of the prompt from its second token on, once, where they were asked for.
         stop: the stop string that ended the answer, if one did.
@@ -182,6 +183,7 @@ class GenerationDelta:
     finish_reason: FinishReason | None = None
     error: Exception | None = None
     cached_tokens: int = 0
+    dropped_tokens: int = 0
     logprobs: tuple[TokenLogprobs, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     stop: str | None = None

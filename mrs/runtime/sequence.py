@@ -24,6 +24,7 @@ class Sequence:
         slot: its place in the KV cache, or None while it waits.
         num_computed: its tokens that are in the cache.
         num_cached: its first tokens that were in the cache before it came.
+        num_dropped: tokens of the prompt's beginning that were left out before it came.
         furthest: the most of its tokens that were ever in the cache; it may have lost them since.
         num_scored: its first positions whose logits have told how likely the prompt is.
         salt: of the cached prefixes that it may share.
@@ -39,6 +40,7 @@ class Sequence:
     slot: int | None = None
     num_computed: int = 0
     num_cached: int = 0
+    num_dropped: int = 0
     furthest: int = 0
     num_scored: int = 0
     arrival: int = 0

@@ -11,6 +11,7 @@ from mrs.runtime.generation import (
     GenerationRequest,
     TokenLogprobs,
 )
+from mrs.runtime.grammar.constraint import GrammarConstraint
 from mrs.runtime.sampling import Sampler
 from mrs.runtime.sequence import Sequence
 
@@ -22,11 +23,13 @@ class Ticket:
     Attributes:
         request: as it is answered: its prompt may have lost its beginning.
         listener: opaque to the engine; comes back with every delta.
+        dropped: tokens of the prompt's beginning that were left out.
         sequences: one per choice.
     """
 
     request: GenerationRequest
     listener: object
+    dropped: int = 0
     sequences: list[Sequence] = field(default_factory=list)
 
 
@@ -39,6 +42,7 @@ class Choice:
         sequence: its tokens.
         sampler: draws the next one.
         answer: makes text of them.
+        grammar: what the answer must match, if anything.
         prompt_logprobs: how likely the prompt is, as far as it is known and not told yet.
     """
 
@@ -46,6 +50,7 @@ class Choice:
     sequence: Sequence
     sampler: Sampler
     answer: Answer
+    grammar: GrammarConstraint | None = None
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
 
     def end(

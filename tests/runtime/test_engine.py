@@ -316,6 +316,15 @@ def test_what_never_fits_is_refused_with_both_numbers(prompt, max_tokens, needed
         Driver(max_length=64).submit([1] * prompt, max_tokens=max_tokens)
 
 
+def test_an_answer_to_a_truncated_prompt_is_that_to_its_end() -> None:
+    long = tuple(range(1, 91))
+    with running(Driver(max_length=64)) as driver:
+        params = SamplingParams(temperature=0.0, max_tokens=10)
+        ticket = driver.engine.submit(GenerationRequest(long, params, truncate=True))
+        assert driver.tokens(ticket) == expected(long[-54:], 10)
+    assert {delta.dropped_tokens for delta in driver.deltas(ticket)} == {36}
+
+
 def test_what_just_fits_is_taken() -> None:
     with running(Driver(max_length=64)) as driver:
         assert len(driver.tokens(driver.submit([1] * 60, max_tokens=4))) == 4
