@@ -19,9 +19,13 @@ from mrs.runtime.sampling.room import room
 
 # Weights, relative to the likeliest token's, down to which a nucleus is looked for first.
 _NUCLEUS_GUESSES = (math.exp(-5), math.exp(-9))
-_SQUARES_OVERFLOW = 1e15
 # Distances from the expected information, in nats, within which typical tokens are looked for.
-_TYPICAL_GUESSES = (1.0, 2.0, 4.0, 8.0)
+_TYPICAL_GUESSES = (2.0, 6.0)
+# More tokens than that are first divided into layers, of one over so many nats, and not all sorted.
+_FEW_TO_SORT = 2048
+_LAYERS_PER_NAT = 8
+_MOST_LAYERS = 4096
+_SQUARES_OVERFLOW = 1e15
 
 
 def keep_top_k(candidates: Candidates, k: int | None) -> Candidates:
@@ -72,9 +76,9 @@ def keep_typical(candidates: Candidates, p: float) -> Candidates:
     target = p * candidates.total
     for reach in (*_TYPICAL_GUESSES, math.inf):
         near = np.flatnonzero(distances <= reach)
-        # Summed before it is sorted: most guesses that fail do so here.
         if reach < math.inf and weights[near].sum(dtype=np.float64) < target:
             continue
+        near = near[_layers_of(distances[near], weights[near], target)]
         near = near[descending(-distances[near])]
         size = _size(weights[near], target)
         if size is not None:
@@ -95,8 +99,10 @@ def keep_nucleus(candidates: Candidates, p: float) -> Candidates:
         return candidates.keep(slice(_size(candidates.weights, target)))
     for floor in _nucleus_floors(candidates, p):
         likely = candidates.peaks.at_least(candidates.floor(floor))
-        if floor and candidates.weights[likely].sum(dtype=np.float64) < target:
+        weights = candidates.weights[likely]
+        if floor and weights.sum(dtype=np.float64) < target:
             continue
+        likely = likely[_layers_of(-candidates.scaled[likely], weights, target)]
         found = candidates.keep_sorted(likely)
         size = _size(found.weights, target)
         if size is not None:
@@ -131,6 +137,25 @@ def exclude_top_choices(candidates: Candidates, threshold: float) -> Candidates:
         return candidates
     spared = likely[np.argmin(candidates.logits[likely])]
     return candidates.without(likely[likely != spared])
+
+
+def _layers_of(
+    depths: NDArray[np.float32], weights: NDArray[np.float32], target: float
+) -> NDArray[np.int64] | slice:
+    """Which tokens, from the surface down, are enough to reach ``target``: a few too many.
+
+    Args:
+        depths: how far down each is, in nats.
+        weights: of each.
+        target: mass.
+    """
+    if len(depths) <= _FEW_TO_SORT:
+        return slice(None)
+    scaled = np.minimum(depths * np.float32(_LAYERS_PER_NAT), np.float32(_MOST_LAYERS))
+    layers = scaled.astype(np.int32)
+    reached = np.bincount(layers, weights).cumsum().searchsorted(target)
+    # One more: the sum may be level with the target but for rounding.
+    return np.flatnonzero(layers <= reached + 1)
 
 
 def _size(weights: NDArray[np.float32], target: float) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,12 +82,18 @@ class Sampler:
             or self._drawn < self._params.min_tokens
         )
 
-    def sample(self, logits: NDArray[np.float32], known: Candidates | None = None) -> int:
+    def sample(
+        self,
+        logits: NDArray[np.float32],
+        known: Candidates | None = None,
+        settle: Callable[[int], int] | None = None,
+    ) -> int:
         """The next token, from float32 logits ``[vocab]``, which may be changed on the way.
 
         Args:
             logits: those of the vocabulary.
             known: the same ones as candidates, if they are at hand and nothing `adjusts`.
+            settle: given the token that was drawn, says which to take.
 
         Raises:
             FloatingPointError: the largest logit is infinite, or some are NaN.
@@ -99,6 +105,8 @@ class Sampler:
                 raise _not_finite(logits)
         else:
             token = self._draw(logits, self._random, known)
+        if settle is not None:
+            token = settle(token)
         self._remember(token)
         return token
 
