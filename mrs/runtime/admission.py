@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 
 from mrs.errors import ContextLengthExceededError, InvalidValueError
 from mrs.runtime.detokenizer import Detokenizer
-from mrs.runtime.generation import GenerationRequest
+from mrs.runtime.generation import GenerationRequest, SamplingParams
+from mrs.runtime.grammar import InvalidGrammarError
+from mrs.runtime.grammar.compiler import GrammarCompiler
+from mrs.runtime.grammar.constraint import GrammarConstraint
 from mrs.runtime.sampling.bounds import check_sampling, out_of_range
 
 
@@ -23,6 +26,7 @@ class EngineModel:
         token_pieces: bytes of each token; what is not there has none.
         kv_tokens: most tokens of one sequence for which there is memory; None for any.
         bos_token_id: what a prompt begins with, if anything.
+        grammars: compiles those of its requests; None if it takes none.
     """
 
     vocab_size: int
@@ -32,11 +36,24 @@ class EngineModel:
     token_pieces: Sequence[bytes] = ()
     kv_tokens: int | None = None
     bos_token_id: int | None = None
+    grammars: GrammarCompiler | None = None
 
     @property
     def capacity(self) -> int:
         """Most tokens of prompt and answer, by context and memory."""
         return self.max_length if self.kv_tokens is None else min(self.max_length, self.kv_tokens)
+
+    def constraint(self, sampling: SamplingParams) -> GrammarConstraint | None:
+        """What holds one answer to the grammar that is asked for, if one is.
+
+        Raises:
+            InvalidGrammarError: it does not compile, or this model takes none.
+        """
+        if sampling.grammar is None:
+            return None
+        if self.grammars is None:
+            raise InvalidGrammarError("This model takes no grammars.")
+        return self.grammars.constraint(sampling)
 
 
 def admit_request(request: GenerationRequest, model: EngineModel) -> GenerationRequest:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
+
+import anyio
+import anyio.to_thread
 
 from mrs.runtime.engine import Engine
 from mrs.runtime.generation import (
@@ -12,6 +16,9 @@ from mrs.runtime.generation import (
     GenerationRequest,
 )
 from mrs.runtime.ticket import Published, Ticket
+
+# One compiles, the others wait for it.
+_COMPILING = anyio.CapacityLimiter(8)
 
 
 class AsyncEngine:
@@ -51,6 +58,19 @@ class AsyncEngine:
     def drain(self) -> None:
         """Take no new requests; those admitted go on."""
         self.engine.drain()
+
+    async def prepare(self, request: GenerationRequest) -> None:
+        """Do what `submit` would take long for: compile the request's grammar, in a thread.
+
+        Raises:
+            InvalidGrammarError: it does not compile.
+            GrammarBusyError: too many others are being compiled.
+        """
+        grammar, grammars = request.sampling.grammar, self.engine.grammars
+        if grammar is None or grammars is None or grammars.is_compiled(grammar):
+            return
+        compile_it = partial(grammars.compile, grammar)
+        await anyio.to_thread.run_sync(compile_it, abandon_on_cancel=True, limiter=_COMPILING)
 
     def submit(self, request: GenerationRequest) -> AsyncStream:
         """Admit a request; to be called on the event loop's thread.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrs.runtime.generation import GenerationDelta
+from mrs.runtime.grammar.constraint import GrammarConstraint
 from mrs.runtime.sampling.logprobs import RawLogprobs
 from mrs.runtime.ticket import Choice
 
@@ -32,14 +33,27 @@ def draw_tokens(
 
 
 def _draw(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta | Exception:
-    sampling, sampler = choice.sequence.sampling, choice.sampler
+    sampling, sampler, grammar = choice.sequence.sampling, choice.sampler, choice.grammar
     try:
-        if sampling.logprobs is None and not sampling.cumulative_logprob:
-            return choice.answer.add(sampler.sample(logits))
-        adjusts = sampler.adjusts
-        raw = RawLogprobs(logits, sampling.logprobs or 0, keep=adjusts)
-        token = sampler.sample(logits, None if adjusts else raw.candidates)
-        return choice.answer.add(token, raw.of(token))
+        raw = None
+        adjusts = sampler.adjusts or grammar is not None
+        if sampling.logprobs is not None or sampling.cumulative_logprob:
+            raw = RawLogprobs(logits, sampling.logprobs or 0, keep=adjusts)
+        if grammar is None:
+            token = sampler.sample(logits, None if adjusts or raw is None else raw.candidates)
+        else:
+            token = _draw_within(grammar, choice, logits)
+        whole = grammar is not None and grammar.complete
+        return choice.answer.add(token, None if raw is None else raw.of(token), complete=whole)
     except Exception as error:
         _log.exception("Drawing a token failed.")
         return error
+
+
+def _draw_within(grammar: GrammarConstraint, choice: Choice, logits: NDArray[np.float32]) -> int:
+    sequence = choice.sequence
+    remaining = sequence.longest - sequence.length
+    grammar.restrict(logits, len(sequence.output_ids))
+    token = choice.sampler.sample(logits, settle=lambda drawn: grammar.settle(drawn, remaining))
+    grammar.accept(token)
+    return token

@@ -26,6 +26,7 @@ from mrs.runtime.generation import (
     GenerationRequest,
     SamplingParams,
 )
+from mrs.runtime.grammar.compiler import GrammarCompiler
 from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.prompt_scoring import score_prompt
 from mrs.runtime.scheduler import Row, Scheduler, Step
@@ -98,6 +99,11 @@ class Engine:
         with self._changed:
             self._changed.wait_for(lambda: self._warm or self._stopping, timeout)
             return self._warm and not self._stopping
+
+    @property
+    def grammars(self) -> GrammarCompiler | None:
+        """What compiles grammars for `submit`, which does so itself where it was not done."""
+        return self._model.grammars
 
     @property
     def max_length(self) -> int:

@@ -243,6 +243,13 @@ class GenerationEngine(Protocol):
     def stats(self) -> EngineStats:
         """Numbers of this moment."""
 
+    async def prepare(self, request: GenerationRequest) -> None:
+        """Do what `submit` would take long for, in a thread.
+
+        Raises:
+            RequestError: the request's grammar cannot be honoured.
+        """
+
     def submit(self, request: GenerationRequest) -> GenerationStream:
         """Admit a request; to be called on the event loop's thread.
 

@@ -187,6 +187,7 @@ class GenerationResponse(Response, Generic[Parsed]):
         async with self._server.models.lease(request.model) as model:
             prepare = partial(self._prepare, request, model)
             answer = await run_preparation(prepare, self._in_thread)
+            await _prepare_engine(model.engine, answer.generation)
             stream, tally = _submit(model.engine, answer.generation)
             await self._send(stream, tally, answer, events, scope, receive, send)
 
@@ -213,6 +214,13 @@ class GenerationResponse(Response, Generic[Parsed]):
             raise
         finally:
             context.completion_tokens = tally.completion_tokens
+
+
+async def _prepare_engine(
+    engine: GenerationEngine, asked: GenerationRequest | tuple[GenerationRequest, ...]
+) -> None:
+    # Those of a batch have the same grammar.
+    await engine.prepare(asked if isinstance(asked, GenerationRequest) else asked[0])
 
 
 def _submit(

@@ -117,6 +117,9 @@ class FakeEngine:
     def stats(self) -> EngineStats:
         return EngineStats(1, 2, 16, 4096, 30, 40)
 
+    async def prepare(self, request: GenerationRequest) -> None:
+        pass
+
     def submit(self, request: GenerationRequest) -> FakeStream:
         if self.refusal is not None:
             raise self.refusal

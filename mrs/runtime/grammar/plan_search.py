@@ -65,7 +65,8 @@ class PlanSearch:
 
     def run(self, start: Probe) -> Plan | None:
         """A plan from this state, which is changed, or None."""
-        circle = self._walk(start, path := [], _FIRST_WALK, watchful=True)
+        path: Plan = []
+        circle = self._walk(start, path, _FIRST_WALK, watchful=True)
         while circle is not None and self.steps < _MOST_STEPS:
             outside = self._leave(*circle)
             if outside is None:
