@@ -16,6 +16,8 @@ from mrs.runtime.async_engine import AsyncEngine
 from mrs.runtime.decoder import Decoder
 from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.engine import Engine
+from mrs.runtime.grammar.compiler import GrammarCompiler
+from mrs.runtime.grammar.vocabulary import GrammarVocabulary
 from mrs.runtime.kv_budget import (
     MOST_BYTES,
     check_budget,
@@ -237,16 +239,20 @@ def _open(
         row_bytes=row_bytes,
         max_logits=decoder.max_logits,
     )
+    eos = frozenset(facts.eos_token_ids)
+    grammars = GrammarCompiler(GrammarVocabulary(parts.tokenizer, facts.vocab_size, eos))
+    stack.callback(grammars.close)
     # Makes the table of pieces, which the first answer would wait for.
     Detokenizer(parts.tokenizer)
     model = EngineModel(
         vocab_size=facts.vocab_size,
-        eos_token_ids=frozenset(facts.eos_token_ids),
+        eos_token_ids=eos,
         max_length=parts.max_length,
         new_detokenizer=lambda continues: Detokenizer(parts.tokenizer, continues=continues),
         token_pieces=parts.tokenizer.visible_pieces,
         kv_tokens=tokens_within(budget, row_bytes, parts.max_length),
         bos_token_id=facts.bos_token_id,
+        grammars=grammars,
     )
     return Engine(model, decoder, cache, Scheduler(config), publish)
 

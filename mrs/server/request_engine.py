@@ -82,15 +82,6 @@ class RequestEngine:
                 self._observer.refused(self._model, error)
             raise
 
-    async def prepare(self, request: GenerationRequest) -> None:
-        """Do what `submit` would take long for; see `GenerationEngine.prepare`."""
-        try:
-            await self._engine.prepare(request)
-        except Exception as error:
-            if self._observer is not None:
-                self._observer.refused(self._model, error)
-            raise
-
     def submit(self, request: GenerationRequest) -> GenerationStream:
         """Admit a request; see `GenerationEngine.submit`."""
         request = _with_salt(request)
