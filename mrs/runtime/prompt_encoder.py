@@ -9,6 +9,7 @@ from typing import Any
 
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ChatTemplateError, InvalidValueError, ModelLoadError
+from mrs.runtime.control_text import ControlText, MixedText
 from mrs.runtime.infill import infill_tokens
 from mrs.runtime.literals import any_of
 from mrs.runtime.tokenizer import Tokenizer
@@ -151,7 +152,11 @@ class _Disguise:
         self._start = re.compile(f"(?={alternatives}).", re.DOTALL) if alternatives else None
 
     def put_on(self, value: Any, depth: int = 0) -> Any:
-        """A copy of a JSON-like value with all its strings disguised."""
+        """A copy of a JSON-like value with all its strings disguised, but for `ControlText`."""
+        if isinstance(value, MixedText):
+            return "".join(map(self.put_on, value.parts))
+        if isinstance(value, ControlText):
+            return str(value)
         if isinstance(value, str):
             return self._put_on_text(value)
         if depth > _MAX_DEPTH:

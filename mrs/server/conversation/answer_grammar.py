@@ -11,6 +11,7 @@ from mrs.server.conversation.chat_format import ChatFormat
 from mrs.server.conversation.conversation import Conversation, FunctionTool, ToolMode
 from mrs.server.conversation.lark import ANY_TEXT, LarkBuilder
 from mrs.server.conversation.tool_formats.harmony import CHANNEL, MESSAGE, START
+from mrs.server.conversation.tool_formats.members import is_text, members
 
 _SPACE = r"/[ \t\r\n]{0,8}/"
 
@@ -56,7 +57,9 @@ def answer_grammar(
 def _calls(
     conversation: Conversation, tools: Sequence[FunctionTool], form: ChatFormat, lark: LarkBuilder
 ) -> str:
-    parallel = conversation.parallel_tool_calls
+    # A choice that names one tool means one call, as OpenAI has it.
+    is_named = len(conversation.tool_choice.names or ()) == 1
+    parallel = conversation.parallel_tool_calls and not is_named
     return form.tools.calls_grammar(tools, lark, parallel=parallel)
 
 
@@ -65,24 +68,36 @@ def _text_and_calls(
 ) -> str:
     """Text in which a call, where one begins, matches its schema.
 
-    Those of tools that are not strict match their names alone.
+    Of tools that are not strict, any arguments are allowed.
     """
-    loose = [tool if tool.strict else FunctionTool(tool.name) for tool in tools]
+    tools = [tool if tool.strict else _loose(tool) for tool in tools]
     if form.has_channels:
-        calls = _calls(conversation, loose, form, lark)
+        calls = _calls(conversation, tools, form, lark)
         return f"({calls} | {lark.literal(f'{CHANNEL}final{MESSAGE}')} {lark.rule(ANY_TEXT)})"
-    tool_format = form.tools
-    if not tool_format.begins:
-        calls = _calls(conversation, loose, form, lark)
-        openers = "".join(tool_format.bare).replace("[", "\\[")
-        return f"({calls} | {lark.rule(rf'/([^{openers}](?s:.*))?/')})"
-    marker = tool_format.begins[0]
-    calls = tool_format.calls_grammar(
-        loose, lark, parallel=conversation.parallel_tool_calls, after_marker=True
-    )
-    block = lark.rule(f"{lark.text_up_to(marker)} {calls}")
-    times = "*" if conversation.parallel_tool_calls else "?"
-    return f"{block}{times} {lark.rule(ANY_TEXT)}"
+    written = form.tools
+    if not written.opens_with_mark:
+        calls = _calls(conversation, tools, form, lark)
+        return f"({calls} | {lark.rule(_text_that_begins_no_call(written.bare))})"
+    parallel = conversation.parallel_tool_calls
+    calls = written.calls_grammar(tools, lark, parallel=parallel, after_marker=True)
+    block = lark.rule(f"{lark.text_up_to(written.begins[0])} {calls}")
+    return f"{block}{'*' if parallel else '?'} {lark.rule(ANY_TEXT)}"
+
+
+def _text_that_begins_no_call(openers: str) -> str:
+    """A pattern for text whose first character, white space aside, is none of these."""
+    spaces = r" \t\r\n"
+    characters = openers.replace("[", r"\[")
+    return f"/[{spaces}]*([^{spaces}{characters}](?s:.*))?/"
+
+
+def _loose(tool: FunctionTool) -> FunctionTool:
+    """The tool with arguments of the same names, that may be anything and may be left out."""
+    properties = {
+        member.name: {"type": "string"} if is_text(tool.parameters or {}, member.name) else {}
+        for member in members(tool)
+    }
+    return FunctionTool(tool.name, parameters={"type": "object", "properties": properties})
 
 
 def _text(wanted: Grammar, form: ChatFormat, lark: LarkBuilder) -> str:
@@ -105,8 +120,8 @@ def _reasoning(form: ChatFormat, lark: LarkBuilder, *, in_reasoning: bool, may_t
         if not may_think:
             return ""
         head = lark.literal(f"{CHANNEL}analysis{MESSAGE}")
-        tail = lark.literal(f"<|end|>{START}assistant")
-        return f"({head} {lark.rule(ANY_TEXT)} {tail})*"
+        tail = lark.literal(f"{START}assistant")
+        return f"({head} {lark.text_up_to('<|end|>')} {tail})*"
     marks = form.reasoning
     if marks is None or not (in_reasoning or may_think):
         return ""

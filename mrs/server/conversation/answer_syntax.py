@@ -29,11 +29,13 @@ class TaggedAnswers:
         reasoning: the marks; None for a model that has none.
         opened: the prompt has begun the reasoning.
         tools: how calls are written; None if there may be none.
+        marked_only: calls without a mark are text, although the format knows them.
     """
 
     reasoning: ReasoningFormat | None
     opened: bool
     tools: ToolFormat | None
+    marked_only: bool = False
 
     def parse(self, feed: Feed, sink: EventSink) -> Reading[None]:
         """Read an answer."""
@@ -62,7 +64,7 @@ class TaggedAnswers:
             yield from feed.spaces()
         sink.text(spaces)
         tools = self.tools
-        if tools is None or not tools.bare or sink.complete:
+        if tools is None or self.marked_only or not tools.bare or sink.complete:
             return
         character = yield from feed.peek()
         if character and character in tools.bare:

@@ -160,8 +160,13 @@ def _reader_factory(
 ) -> Callable[[], AnswerReader]:
     if not (tools or form.reasoning or form.has_channels):
         return AnswerReader
+    # Where a grammar decides what may follow a mark, what looks like a call without one is text.
+    is_forced = conversation.response_format is not None or any(tool.strict for tool in tools)
     syntax: AnswerSyntax = TaggedAnswers(
-        form.reasoning, in_reasoning, form.tools if tools else None
+        form.reasoning,
+        in_reasoning,
+        form.tools if tools else None,
+        marked_only=is_forced and form.tools.opens_with_mark,
     )
     if form.has_channels:
         syntax = HarmonyAnswers()

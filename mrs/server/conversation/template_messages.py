@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mrs.runtime.control_text import MixedText
 from mrs.server.conversation.conversation import FunctionTool, TemplateMessage
 from mrs.server.conversation.template_traits import CallArguments, TemplateTraits
 from mrs.server.conversation.tool_formats import ToolFormat
@@ -113,7 +114,9 @@ def _with_shown_calls(
     functions = [call["function"] for call in calls]
     written = form.write([(function["name"], function["arguments"]) for function in functions])
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
-    return {**rest, "content": _lines(message.get("content") or "", written)}
+    content = message.get("content") or ""
+    parts = (content, "\n", *written.parts) if content else written.parts
+    return {**rest, "content": MixedText(parts)}
 
 
 def _with_text_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,22 +145,29 @@ def _with_instruction(
     if first["role"] == ("system" if shows_system else "user"):
         content = first.get("content") or ""
         texts = (content, instruction) if shows_system else (instruction, content)
-        return [{**first, "content": "\n\n".join(filter(None, texts))}, *messages[1:]]
+        both = [part for text in texts if text for part in ("\n\n", *_parts(text))]
+        return [{**first, "content": MixedText(both[1:])}, *messages[1:]]
     role = "system" if shows_system else "user"
     return [{"role": role, "content": instruction}, *messages]
 
 
-def _instruction(tools: Sequence[FunctionTool], form: ToolFormat) -> str:
+def _parts(text: str) -> tuple[str, ...]:
+    return text.parts if isinstance(text, MixedText) else (text,)
+
+
+def _instruction(tools: Sequence[FunctionTool], form: ToolFormat) -> MixedText:
     listed = "\n".join(json.dumps(one, ensure_ascii=False) for one in tool_definitions(tools))
     example = form.write([("function_name", {"argument": "value"})])
-    return (
+    before = (
         "You can call functions. These are there, each described as JSON:\n"
         f"<tools>\n{listed}\n</tools>\n"
         "To call one, answer with its name and its arguments in exactly this form:\n"
-        f"{example}\n"
-        "You are then told what it returned, between <tool_response> and </tool_response>. "
+    )
+    after = (
+        "\nYou are then told what it returned, between <tool_response> and </tool_response>. "
         "Call a function only where it helps to answer."
     )
+    return MixedText((before, *example.parts, after))
 
 
 def _lines(first: str, second: str) -> str:

@@ -6,7 +6,7 @@ https://ai.google.dev/gemma/docs/capabilities/function-calling
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from mrs.server.conversation.conversation import FunctionTool
@@ -94,11 +94,11 @@ class GemmaFormat(ToolFormat):
         """The braces."""
         return f"call:{name}{{", "}"
 
-    def write_call(self, call: Call) -> str:
+    def write_call(self, call: Call) -> Sequence[str]:
         """With keys that are not quoted."""
         name, arguments = call
         before, after = self.around_arguments(name)
-        return before + self._written_members(arguments) + after
+        return (before + self._written_members(arguments) + after,)
 
     def call_grammar(self, tool: FunctionTool, lark: LarkBuilder) -> str:
         """Keys in the order of the schema; text is free but for where a schema lists it."""

@@ -9,6 +9,7 @@ from typing import Any
 from mrs.server.conversation.conversation import FunctionTool
 from mrs.server.conversation.lark import LarkBuilder
 
+TEXT = frozenset({"string"})
 _SHARED = ("$defs", "definitions")
 
 
@@ -40,6 +41,36 @@ def members(tool: FunctionTool) -> list[Member]:
         Member(name, {**shared, **value} if isinstance(value, Mapping) else {}, name in names)
         for name, value in properties.items()
     ]
+
+
+def is_text(schema: Mapping[str, Any], key: str) -> bool:
+    """Whether a member of an object can be a string alone."""
+    return types_of(schema, key) == TEXT
+
+
+def types_of(schema: Mapping[str, Any], key: str) -> frozenset[str]:
+    """The JSON types that a member of an object may have; empty if the schema does not tell."""
+    properties = schema.get("properties")
+    member = properties.get(key) if isinstance(properties, Mapping) else None
+    if not isinstance(member, Mapping):
+        return frozenset()
+    return _types(member)
+
+
+def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return frozenset({kind})
+    if isinstance(kind, list):
+        return frozenset(filter(lambda one: isinstance(one, str), kind))
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
+        return TEXT
+    options = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
+        found = [_types(option) for option in options]
+        return frozenset().union(*found) if all(found) else frozenset()
+    return frozenset()
 
 
 def ordered(

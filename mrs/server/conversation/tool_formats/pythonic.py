@@ -6,7 +6,7 @@ https://www.llama.com/docs/model-cards-and-prompt-formats/llama3_2/
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mrs.server.conversation.conversation import FunctionTool
@@ -40,12 +40,12 @@ class PythonicFormat(ToolFormat):
         """The parentheses."""
         return name + "(", ")"
 
-    def write_call(self, call: Call) -> str:
+    def write_call(self, call: Call) -> Sequence[str]:
         """With keyword arguments."""
         name, arguments = call
         before, after = self.around_arguments(name)
         written = ", ".join(f"{key}={python_literal(value)}" for key, value in arguments.items())
-        return before + written + after
+        return (before + written + after,)
 
     def call_grammar(self, tool: FunctionTool, lark: LarkBuilder) -> str:
         """Keyword arguments in the order of the schema, their values as JSON."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from mrs.server.conversation.conversation import FunctionTool
@@ -10,7 +11,7 @@ from mrs.server.conversation.event_sink import EventSink
 from mrs.server.conversation.feed import Feed, Reading
 from mrs.server.conversation.lark import LarkBuilder, one_of
 from mrs.server.conversation.tool_formats.hermes import TOOL_CALL, HermesFormat
-from mrs.server.conversation.tool_formats.members import Member, members
+from mrs.server.conversation.tool_formats.members import Member, is_text, members
 from mrs.server.conversation.tool_formats.tool_format import Call
 from mrs.server.conversation.tool_formats.xml_function import (
     FUNCTION,
@@ -18,7 +19,6 @@ from mrs.server.conversation.tool_formats.xml_function import (
     PARAMETER,
     PARAMETER_END,
     read_xml_function,
-    types_of,
 )
 
 _SEED_CALL = "<seed:tool_call>"
@@ -41,12 +41,12 @@ class QwenCoderFormat(HermesFormat):
         """The element."""
         return f"{FUNCTION}{name}>\n", FUNCTION_END
 
-    def write_call(self, call: Call) -> str:
+    def write_call(self, call: Call) -> Sequence[str]:
         """One element for each argument."""
         name, arguments = call
         before, after = self.around_arguments(name)
         written = (self._around_value(key, _text(value)) for key, value in arguments.items())
-        return before + "".join(written) + after
+        return (before + "".join(written) + after,)
 
     def call_grammar(self, tool: FunctionTool, lark: LarkBuilder) -> str:
         """Arguments in the order of the schema; text is free but for where a schema lists it."""
@@ -61,7 +61,7 @@ class QwenCoderFormat(HermesFormat):
     def _member_grammar(self, member: Member, tool: FunctionTool, lark: LarkBuilder) -> str:
         head = lark.literal(f"{PARAMETER}{member.name}>{self.padding}")
         end = self.padding + PARAMETER_END
-        if types_of(tool.parameters or {}, member.name) != {"string"}:
+        if not is_text(tool.parameters or {}, member.name):
             value = f"{lark.json(member.schema)} {lark.literal(end)}"
         elif choices := _choices(member):
             value = f"{one_of([lark.literal(choice) for choice in choices])} {lark.literal(end)}"

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from mrs.runtime.control_text import ControlText, MixedText
 from mrs.server.conversation.conversation import FunctionTool
 from mrs.server.conversation.event_sink import EventSink
 from mrs.server.conversation.feed import Feed, Reading
@@ -41,6 +42,11 @@ class ToolFormat(ABC):
     closing: ClassVar[str] = ""
     short_ids: ClassVar[bool] = False
 
+    @property
+    def opens_with_mark(self) -> bool:
+        """Calls, as they are written, begin with the first of ``begins``."""
+        return bool(self.begins) and self.opening.startswith(self.begins[0])
+
     @classmethod
     @abstractmethod
     def writes(cls, template: str) -> bool:
@@ -59,11 +65,11 @@ class ToolFormat(ABC):
     def around_arguments(self, name: str) -> tuple[str, str]:
         """What is written before and after the arguments of a call."""
 
-    def write_call(self, call: Call) -> str:
-        """A call as the model writes it."""
+    def write_call(self, call: Call) -> Sequence[str]:
+        """A call as the model writes it, in parts."""
         name, arguments = call
         before, after = self.around_arguments(name)
-        return before + json.dumps(arguments, ensure_ascii=False) + after
+        return ControlText(before), json.dumps(arguments, ensure_ascii=False), ControlText(after)
 
     def call_grammar(self, tool: FunctionTool, lark: LarkBuilder) -> str:
         """What matches a call of this tool."""
@@ -71,9 +77,14 @@ class ToolFormat(ABC):
         schema = lark.json(tool.parameters or {"type": "object"})
         return f"{lark.literal(before)} {schema} {lark.literal(after)}"
 
-    def write(self, calls: Sequence[Call]) -> str:
-        """Calls as the model writes them."""
-        return self.opening + self.separator.join(map(self.write_call, calls)) + self.closing
+    def write(self, calls: Sequence[Call]) -> MixedText:
+        """Calls as the model writes them, their marks as control tokens where they are such."""
+        parts: list[str] = [ControlText(self.opening)]
+        for index, call in enumerate(calls):
+            if index:
+                parts.append(ControlText(self.separator))
+            parts += self.write_call(call)
+        return MixedText([*parts, ControlText(self.closing)])
 
     def calls_grammar(
         self,

@@ -13,6 +13,7 @@ from mrs.server.conversation.event_sink import EventSink
 from mrs.server.conversation.feed import Emit, Feed, Reading
 from mrs.server.conversation.json_text import loads
 from mrs.server.conversation.markers import Markers
+from mrs.server.conversation.tool_formats.members import TEXT, types_of
 
 FUNCTION = "<function="
 FUNCTION_END = "</function>"
@@ -73,38 +74,13 @@ def _copy_parameter(
     feed: Feed, emit: Emit, kinds: frozenset[str], *, padded: bool
 ) -> Reading[bool]:
     """Pass a value on as JSON: piece by piece if it is text, else at its end."""
-    value = _StringValue(emit, padded) if kinds == {"string"} else _TypedValue(emit, kinds, padded)
+    value = _StringValue(emit, padded) if kinds == TEXT else _TypedValue(emit, kinds, padded)
     if padded:
         yield from feed.accept("\n")
     if not (yield from feed.until(_VALUE_END, value.add)):
         return False
     value.end()
     return True
-
-
-def types_of(schema: Mapping[str, Any], key: str) -> frozenset[str]:
-    """The JSON types that a member of an object may have; empty if the schema does not tell."""
-    properties = schema.get("properties")
-    member = properties.get(key) if isinstance(properties, Mapping) else None
-    if not isinstance(member, Mapping):
-        return frozenset()
-    return _types(member)
-
-
-def _types(schema: Mapping[str, Any]) -> frozenset[str]:
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        return frozenset({kind})
-    if isinstance(kind, list):
-        return frozenset(filter(lambda one: isinstance(one, str), kind))
-    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
-        return frozenset({"string"})
-    options = schema.get("anyOf") or schema.get("oneOf")
-    if isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
-        found = [_types(option) for option in options]
-        return frozenset().union(*found) if all(found) else frozenset()
-    return frozenset()
 
 
 class _StringValue:
