@@ -8,10 +8,16 @@ from typing import Annotated
 import typer
 
 from mrs.cli.model_argument import QuantizationOption
-from mrs.cli.options import Quantization, RepoOption, complete_reference
+from mrs.cli.options import (
+    KvCacheType,
+    KvCacheTypeOption,
+    Quantization,
+    RepoOption,
+    complete_reference,
+)
 
 SERVER_PANEL = "Load test of a server"
-_OF_MODELS = ("depth", "batch", "repetitions", "threads", "repo", "quant")
+_OF_MODELS = ("depth", "batch", "repetitions", "threads", "kv_cache_type", "repo", "quant")
 _OF_SERVERS = ("streams", "rate", "arrivals", "requests", "endpoint", "slo_ttft", "slo_tpot")
 
 
@@ -68,6 +74,7 @@ def bench(
             "--threads", "-t", min=1, metavar="N", help="By default one for each processor."
         ),
     ] = None,
+    kv_cache_type: KvCacheTypeOption = KvCacheType.FP32,
     output: Annotated[
         Output, typer.Option("--output", "-o", help="How results are written.")
     ] = Output.TABLE,
@@ -196,6 +203,7 @@ def bench(
         batch=batch,
         repetitions=repetitions,
         threads=threads,
+        kv_cache_type=kv_cache_type,
         repo=repo,
         quant=quant,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrs.cli.model_argument import find_model
 from mrs.cli.number_lists import numbers
-from mrs.cli.options import Quantization, open_repository
+from mrs.cli.options import KvCacheType, Quantization, open_repository
 
 if TYPE_CHECKING:
     from mrs.model_repo.version import ModelVersion
@@ -28,6 +28,7 @@ class ModelBench:
     batch: str
     repetitions: int
     threads: int | None
+    kv_cache_type: KvCacheType
     repo: Path | None
     quant: Quantization
 
@@ -46,13 +47,17 @@ def bench_model(options: ModelBench, *, as_json: bool) -> None:
     )
     progress = make_progress(silent=as_json)
     with progress.phase(f"Load {version.reference}"):
-        loaded = _load(version, tests, options.threads)
+        loaded = _load(version, tests, options.threads, options.kv_cache_type)
     try:
         with progress.phase("Measure", total=len(tests) * (repetitions + 1)) as advance:
             rates = asyncio.run(_run(loaded, tests, repetitions, lambda: advance(1)))
     finally:
         loaded.close()
-    rows = [_row(version, loaded, test, rate) for test, rate in zip(tests, rates, strict=True)]
+    cache_type = options.kv_cache_type.value
+    rows = [
+        _row(version, loaded, test, rate) | {"kv_cache_type": cache_type}
+        for test, rate in zip(tests, rates, strict=True)
+    ]
     if as_json:
         print_json({"results": rows})
     else:
@@ -79,7 +84,12 @@ def _tests(prompts: str, generated: str, depths: str, batches: str) -> list[Benc
     return tests
 
 
-def _load(version: ModelVersion, tests: list[BenchmarkTest], threads: int | None) -> LoadedModel:
+def _load(
+    version: ModelVersion,
+    tests: list[BenchmarkTest],
+    threads: int | None,
+    kv_cache_type: KvCacheType,
+) -> LoadedModel:
     from mrs.errors import UsageError
     from mrs.runtime.loading import load_served
 
@@ -95,6 +105,7 @@ def _load(version: ModelVersion, tests: list[BenchmarkTest], threads: int | None
         max_seqs=max(test.batch for test in tests),
         max_model_len=max(2, longest),
         threads=threads,
+        kv_cache_type=kv_cache_type.value,
         # Rows that tests leave behind are of use to tests at a depth alone.
         prefix_cache_bytes=1 << 40 if any(test.depth for test in tests) else 0,
     )

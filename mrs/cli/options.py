@@ -31,6 +31,22 @@ class Parity(StrEnum):
     NEVER = "never"
 
 
+class KvCacheType(StrEnum):
+    """What keys and values of running texts are stored as."""
+
+    FP32 = "fp32"
+    INT8 = "int8"
+
+
+KvCacheTypeOption = Annotated[
+    KvCacheType,
+    typer.Option(
+        "--kv-cache-type",
+        help="What keys and values are stored as: fp32, or int8: a quarter of the memory and "
+        "faster answers to long texts, slower reading of them, and a little less exact.",
+    ),
+]
+
 RepoOption = Annotated[
     Path | None,
     typer.Option(

@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from mrs.cli.model_argument import ModelArgument, QuantizationOption, find_model
-from mrs.cli.options import Quantization, RepoOption, open_repository
+from mrs.cli.options import (
+    KvCacheType,
+    KvCacheTypeOption,
+    Quantization,
+    RepoOption,
+    open_repository,
+)
+
+_USUAL = {"temperature": 0.7, "top_p": 0.95}
 
 
 def run(
@@ -26,11 +34,23 @@ def run(
         int | None, typer.Option(min=1, metavar="N", help="Most tokens of an answer.")
     ] = None,
     temperature: Annotated[
-        float, typer.Option(min=0.0, max=2.0, help="0 always takes the likeliest token.")
-    ] = 0.7,
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=2.0,
+            help="0 always takes the likeliest token. By default what the model's authors use, "
+            "else 0.7.",
+        ),
+    ] = None,
     top_p: Annotated[
-        float, typer.Option(min=0.001, max=1.0, help="Draw from the likeliest share of the mass.")
-    ] = 0.95,
+        float | None,
+        typer.Option(
+            min=0.001,
+            max=1.0,
+            help="Draw from the likeliest share of the mass. By default what the model's authors "
+            "use, else 0.95.",
+        ),
+    ] = None,
     top_k: Annotated[
         int | None, typer.Option(min=1, metavar="K", help="Draw from the K likeliest tokens.")
     ] = None,
@@ -45,6 +65,7 @@ def run(
         int | None,
         typer.Option(min=1, metavar="N", help="By default one for each processor."),
     ] = None,
+    kv_cache_type: KvCacheTypeOption = KvCacheType.FP32,
     repo: RepoOption = None,
     quant: QuantizationOption = Quantization.AUTO,
     as_json: Annotated[
@@ -72,13 +93,27 @@ def run(
         raise UsageError("--json needs a PROMPT.", hint="Pass one, or '-' to read it from a pipe.")
     version = find_model(model, open_repository(repo), quant, silent=as_json)
 
-    from mrs.runtime.generation import SamplingParams
     from mrs.runtime.loading import load_served
+    from mrs.runtime.sampling.defaults import with_defaults
 
-    sampling = SamplingParams(
-        temperature=temperature, top_p=top_p, top_k=top_k, seed=seed, max_tokens=max_tokens
+    loaded = load_served(
+        version,
+        max_seqs=1,
+        max_model_len=max_model_len,
+        threads=threads,
+        kv_cache_type=kv_cache_type.value,
     )
-    loaded = load_served(version, max_seqs=1, max_model_len=max_model_len, threads=threads)
+    defaults = loaded.sampling_defaults
+    if "temperature" not in defaults:  # With their own, authors mean no other top_p than theirs.
+        defaults = {**_USUAL, **defaults}
+    sampling = with_defaults(
+        defaults,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        seed=seed,
+        max_tokens=max_tokens,
+    )
     try:
         chat = Chat(loaded, sampling, system)
         if prompt is None:

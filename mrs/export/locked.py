@@ -54,14 +54,17 @@ def input_differences(locked: ExportInputs, now: ExportInputs) -> Iterator[Diffe
 
 
 def artifact_differences(locked: ModelLock, now: ModelLock) -> Iterator[Difference]:
-    """What came out: facts of the model, how tensors are stored, and files. Parity is measured."""
+    """What came out: facts of the model, how tensors are stored, and files.
+
+    Not what was measured: parity, and the scales of the 8-bit KV cache.
+    """
     yield from _mapping_differences("model", _fields(locked.model), _fields(now.model))
     tensors = [
         {name: f"{record.source_type} as {record.stored_as}" for name, record in quantized.items()}
         for quantized in (locked.quantization, now.quantization)
     ]
     yield from _mapping_differences("tensor", *tensors)
-    files = [{file.path: file.sha256 for file in lock.files} for lock in (locked, now)]
+    files = [{file.path: file.sha256 for file in lock.identifying_files} for lock in (locked, now)]
     yield from _mapping_differences("file", *files)
 
 

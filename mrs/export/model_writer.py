@@ -28,9 +28,24 @@ _CALIBRATED = QuantizationMap("auto")
 
 
 def write_model(
-    plan: Plan, formats: MatrixFormats, folder: Path, progress: Progress, label: str
+    plan: Plan,
+    formats: MatrixFormats,
+    folder: Path,
+    progress: Progress,
+    label: str,
+    *,
+    int8_cache: bool = False,
 ) -> dict[str, TensorRecord]:
     """Write ``model.onnx`` and ``model.onnx.data`` into a folder that does not exist yet.
+
+    Args:
+        plan: of the model.
+        formats: how matrices are stored.
+        folder: where.
+        progress: of the export.
+        label: of this part of it.
+        int8_cache: of a model that generates text, write ``model.int8kv.onnx`` too, over the same
+            weights; its scales are measured later.
 
     Returns:
         how each tensor is stored.
@@ -39,6 +54,11 @@ def write_model(
 
     weights, model = _build(plan, formats, folder, progress, label)
     ir.save(model, folder / "model.onnx")
+    if int8_cache and isinstance(plan.spec, DecoderSpec):
+        from mrs.export.graph.int8_cache import use_int8_cache
+
+        use_int8_cache(model)
+        ir.save(model, folder / "model.int8kv.onnx")
     return weights.records
 
 

@@ -34,6 +34,7 @@ from mrs.export.tokenizers.template_files import ADDITIONAL_FOLDER
 from mrs.export.weight_options import WeightOptions, weight_options
 from mrs.model_repo.digests import digest_folder
 from mrs.model_repo.lock import (
+    CACHE_SCALES_PATH,
     EmbeddingParityRecord,
     ExportInputs,
     ModelLock,
@@ -161,12 +162,17 @@ def export_model(
         _write_assets(plan, staged.path)
         scratch = repository.stage(name)
         formats = make_formats(weights, plan, staged.path / "tokenizer.json", scratch, progress)
-        tensors = write_model(plan, formats, staged.path / "cpu", progress, "Write weights")
+        tensors = write_model(
+            plan, formats, staged.path / "cpu", progress, "Write weights", int8_cache=True
+        )
         write_manifest(staged.path, package_name=name)
+        unscaled = _measure_cache(plan, staged.path, progress)
         proof = _prove(request, plan, tensors, staged, repository.stage(name), progress)
         if locked is None:
             request.gate.require(f"The export of {name}", proof.parity)
-        lock = _lock(inputs, digest, plan, tensors, staged.path, progress, proof.parity)
+        if unscaled is not None:
+            proof = replace(proof, int8_cache=unscaled)
+        lock = _lock(inputs, digest, plan, tensors, staged.path, progress, proof)
         if locked is not None:
             require_same_artifact(locked, lock)
             return ExportOutcome(locked, True, time.perf_counter() - started)
@@ -283,6 +289,23 @@ def _write_assets(plan: Plan, folder: Path) -> None:
     (folder / "generation_config.json").write_bytes(canonical_json(generation))
 
 
+def _measure_cache(plan: Plan, folder: Path, progress: Progress) -> UnmeasuredParity | None:
+    """Write the scales of the 8-bit KV cache; tells why, if it could not."""
+    if not isinstance(plan.spec, DecoderSpec):
+        return None
+    from mrs.export.calibration.cache_scales import write_cache_scales
+
+    with progress.phase("Measure KV cache"):
+        reason = write_cache_scales(
+            folder / CACHE_SCALES_PATH,
+            folder / "cpu" / "model.onnx",
+            folder / "tokenizer.json",
+            context_length=plan.spec.context_length,
+            begin_token=plan.assets.bos_token_id if plan.assets.add_bos else None,
+        )
+    return None if reason is None else UnmeasuredParity(not_measured=reason)
+
+
 def _prove(
     request: ExportRequest,
     plan: Plan,
@@ -320,7 +343,7 @@ def _lock(
     tensors: dict[str, TensorRecord],
     folder: Path,
     progress: Progress,
-    parity: ParityRecord | EmbeddingParityRecord | UnmeasuredParity,
+    proof: Proof,
 ) -> ModelLock:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     with progress.phase("Hash files", total=size, unit="bytes") as advance:
@@ -331,7 +354,8 @@ def _lock(
         model=plan.facts(),
         quantization=tensors,
         files=files,
-        parity=parity,
+        parity=proof.parity,
+        int8_cache=proof.int8_cache,
     )
 
 

@@ -57,6 +57,7 @@ class Plan:
             eos_token_ids=assets.eos_token_ids,
             add_bos=assets.add_bos,
             kind="decoder" if isinstance(spec, DecoderSpec) else "embedding",
+            kv_windows=_kv_windows(spec),
             embedding=self.embedding_facts(),
             chat_template=assets.template_origin,
         )
@@ -124,6 +125,11 @@ def _plan(model: OpenedModel, path: Path, progress: Progress, context_length: in
         # The template of the generator that the model was made from.
         assets = replace(assets, chat_template=None, named_templates={}, template_origin=None)
     return Plan(checkpoint, spec, assets, model.texts)
+
+
+def _kv_windows(spec: DecoderSpec | EmbeddingSpec) -> tuple[int | None, ...]:
+    windows = spec.windows if isinstance(spec, DecoderSpec) else ()
+    return windows if any(windows) else ()
 
 
 def _check_vocabulary_size(checkpoint: Checkpoint, spec: DecoderSpec | EmbeddingSpec) -> None:

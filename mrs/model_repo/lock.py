@@ -6,11 +6,13 @@ the same bytes in any repository.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 LOCK_FILE_NAME = "mrs.lock"
+CACHE_SCALES_PATH = "cpu/kv_scales.data"
+"""Scales of the 8-bit KV cache. They are measured, so processors differ in them."""
 
 
 class _Frozen(BaseModel):
@@ -93,6 +95,8 @@ class ModelFacts(_Frozen):
         num_layers: layers, each with one key and one value cache if the model generates text.
         num_kv_heads: key and value heads of a layer.
         head_dim: size of one head.
+        kv_windows: of each layer, how many tokens its cache must hold; None for all. Empty if all
+            must hold all.
         bos_token_id: begin-of-sequence id, or None.
         eos_token_ids: ids that end generation; the vocabulary's own comes first.
         add_bos: whether an encoded prompt starts with the BOS token when a template adds none.
@@ -107,6 +111,7 @@ class ModelFacts(_Frozen):
     num_layers: int = Field(gt=0)
     num_kv_heads: int = Field(gt=0)
     head_dim: int = Field(gt=0)
+    kv_windows: tuple[Annotated[int, Field(gt=0)] | None, ...] = ()
     bos_token_id: int | None
     eos_token_ids: tuple[int, ...]
     add_bos: bool
@@ -117,6 +122,8 @@ class ModelFacts(_Frozen):
     def _has_what_its_kind_needs(self) -> Self:
         if (self.kind == "embedding") != (self.embedding is not None):
             raise ValueError(f"a model of the kind {self.kind} with the wrong facts")
+        if self.kv_windows and len(self.kv_windows) != self.num_layers:
+            raise ValueError("windows of other layers than there are")
         return self
 
 
@@ -177,6 +184,24 @@ class EmbeddingParityRecord(_Frozen):
     min_cosine: float = Field(ge=-1, le=1)
 
 
+class CacheParityRecord(_Frozen):
+    """How near a model with a KV cache of 8-bit integers is to itself with one of float32.
+
+    Attributes:
+        text_sha256: the text that was compared on.
+        tokens: its length with the model's tokenizer.
+        mean_kl: mean of KL(float32 cache || 8-bit cache) over the positions, in nats.
+        max_kl: the largest.
+        top1: percentage of positions whose likeliest token is the same.
+    """
+
+    text_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    tokens: int = Field(gt=0)
+    mean_kl: float = Field(ge=0, allow_inf_nan=False)
+    max_kl: float = Field(ge=0, allow_inf_nan=False)
+    top1: float = Field(ge=0, le=100)
+
+
 class UnmeasuredParity(_Frozen):
     """That parity was not measured, and why."""
 
@@ -190,6 +215,8 @@ class ModelLock(_Frozen):
         input_digest: sha256 of the canonical JSON of ``inputs``; equal inputs, equal digest.
         files: every file of the version but the lock itself, sorted by path.
         parity: how near the model is to its checkpoint; None in versions of mrs 0.1.
+        int8_cache: how near the model with an 8-bit KV cache is to itself with a float32 one;
+            None where there is no such cache.
     """
 
     schema_version: Literal[1] = 1
@@ -199,3 +226,9 @@ class ModelLock(_Frozen):
     quantization: dict[str, TensorRecord]
     files: tuple[FileDigest, ...]
     parity: ParityRecord | EmbeddingParityRecord | UnmeasuredParity | None = None
+    int8_cache: CacheParityRecord | UnmeasuredParity | None = None
+
+    @property
+    def identifying_files(self) -> tuple[FileDigest, ...]:
+        """The files that the same input gives on any machine: all but those that are measured."""
+        return tuple(file for file in self.files if file.path != CACHE_SCALES_PATH)

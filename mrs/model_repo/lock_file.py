@@ -25,13 +25,15 @@ def input_digest(inputs: ExportInputs) -> str:
 
 
 def artifact_digest(lock: ModelLock) -> str:
-    """SHA-256 of the canonical JSON of all that a lock says but the measured parity.
+    """SHA-256 of the canonical JSON of all that a lock says but what was measured.
 
     It identifies an artifact: inputs, tensors and files. The same input gives the same digest on
     any machine and any day. What has its default is left out, so that fields which come with a
     later mrs leave the digests of today's versions as they are.
     """
-    facts = lock.model_dump(mode="json", exclude={"parity"}, exclude_defaults=True)
+    lock = lock.model_copy(update={"files": lock.identifying_files})
+    measured = {"parity", "int8_cache"}
+    facts = lock.model_dump(mode="json", exclude=measured, exclude_defaults=True)
     return hashlib.sha256(canonical_json(facts)).hexdigest()
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrs.errors import MrsError
-from mrs.model_repo.lock import ModelLock
+from mrs.model_repo.lock import CACHE_SCALES_PATH, ModelLock
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,17 @@ class ModelVersion:
     def graph_path(self) -> Path:
         """The ONNX graph for CPUs; its weights lie beside it."""
         return self.path / "cpu" / "model.onnx"
+
+    @property
+    def int8_cache_graph_path(self) -> Path:
+        """The same over a KV cache of 8-bit integers, on the same weights."""
+        return self.path / "cpu" / "model.int8kv.onnx"
+
+    @property
+    def has_int8_cache(self) -> bool:
+        """Whether that graph is there, with the scales that it needs."""
+        paths = {file.path for file in self.lock.files}
+        return {"cpu/model.int8kv.onnx", CACHE_SCALES_PATH} <= paths
 
     @property
     def tokenizer_path(self) -> Path:

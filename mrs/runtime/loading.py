@@ -25,7 +25,8 @@ from mrs.runtime.kv_budget import (
     default_kept_bytes,
     tokens_within,
 )
-from mrs.runtime.kv_cache import KVCache, KVCacheShape
+from mrs.runtime.kv_cache import KVCache
+from mrs.runtime.kv_cache_shape import KVCacheType
 from mrs.runtime.model_kind import require_generator
 from mrs.runtime.prompt_encoder import PromptEncoder
 from mrs.runtime.sampling.defaults import (
@@ -37,6 +38,7 @@ from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.session_pool import SessionKey, SessionPool
 from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
+from mrs.runtime.version_cache import cache_shape, graph_for
 from mrs.runtime.version_files import check_files
 
 DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
@@ -79,6 +81,7 @@ def load_served(
     max_model_len: int | None = None,
     threads: int | None = None,
     kv_cache_bytes: int | None = None,
+    kv_cache_type: str = KVCacheType.FP32,
     prefix_cache_bytes: int | None = None,
     generation_config: bool = True,
     pool: SessionPool = _POOL,
@@ -92,13 +95,15 @@ def load_served(
         threads: threads per operator; None means the processors that this process may use.
         kv_cache_bytes: memory for keys and values of all sequences; None means a share of what is
             free.
+        kv_cache_type: what keys and values are stored as: ``fp32`` or ``int8``.
         prefix_cache_bytes: the part of it that is for ended sequences whose beginnings others
             reuse; 0 for none; None means a share of what is free.
         generation_config: read how the model's authors sample; without, nothing is known of it.
         pool: where the session comes from.
 
     Raises:
-        UsageError: a value is outside what the model allows, or it is an embedding model.
+        UsageError: a value is outside what the model allows, it is an embedding model, or the
+            version has no scales for an 8-bit cache.
         CorruptVersionError: a file is missing, or not as long as the lock says.
         ModelLoadError: the artifact cannot be loaded or does not work.
         ChatTemplateError: the chat template does not compile.
@@ -106,7 +111,7 @@ def load_served(
     """
     bridge = AsyncEngine()
     with ExitStack() as stack:
-        parts = _read(version, max_seqs, max_model_len, threads)
+        parts = _read(version, max_seqs, max_model_len, threads, KVCacheType(kv_cache_type))
         defaults = _sampling_defaults(version) if generation_config else {}
         if prefix_cache_bytes is not None:
             _check_option("--prefix-cache-bytes", prefix_cache_bytes, 0, MOST_BYTES)
@@ -138,6 +143,7 @@ class _Parts:
     max_seqs: int
     max_length: int
     threads: int
+    cache_type: KVCacheType
     tokenizer: Tokenizer
     prompts: PromptEncoder
 
@@ -152,7 +158,11 @@ class _Memory:
 
 
 def _read(
-    version: ModelVersion, max_seqs: int, max_model_len: int | None, threads: int | None
+    version: ModelVersion,
+    max_seqs: int,
+    max_model_len: int | None,
+    threads: int | None,
+    cache_type: KVCacheType,
 ) -> _Parts:
     require_generator(version)
     context = version.lock.model.context_length
@@ -161,12 +171,14 @@ def _read(
         _check_option("--threads", threads, 1, MOST_THREADS)
     if max_model_len is not None:
         _check_option("--max-model-len", max_model_len, 2, context, "the model's context")
+    graph_for(version, cache_type)
     check_files(version)
     tokenizer = Tokenizer.from_file(version.tokenizer_path)
     return _Parts(
         max_seqs=max_seqs,
         max_length=context if max_model_len is None else max_model_len,
         threads=usable_cpus() if threads is None else threads,
+        cache_type=cache_type,
         tokenizer=tokenizer,
         prompts=_prompt_encoder(version, tokenizer),
     )
@@ -227,7 +239,7 @@ def _open(
     if memory.budget is not None:
         least = parts.max_length if memory.whole_context else min(64, parts.max_length)
         check_budget(memory.budget, row_bytes, least)
-    key = SessionKey(version.graph_path, parts.threads)
+    key = SessionKey(graph_for(version, parts.cache_type), parts.threads)
     decoder = Decoder(stack.enter_context(pool.session(key)), cache, facts.vocab_size)
     stack.callback(decoder.close)
     # Only now, when the weights are in memory, is it known what they leave free.
@@ -258,15 +270,9 @@ def _open(
 
 
 def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int) -> KVCache:
-    facts = version.lock.model
-    shape = KVCacheShape(
-        num_layers=facts.num_layers,
-        slots=parts.max_seqs,
-        num_kv_heads=facts.num_kv_heads,
-        # A padded chunk must fit after the longest past.
-        min_capacity=parts.max_length + chunk,
-        head_dim=facts.head_dim,
-    )
+    # A padded chunk must fit after the longest past.
+    capacity = parts.max_length + chunk
+    shape = cache_shape(version, parts.max_seqs, capacity, parts.cache_type)
     try:
         return KVCache(shape)
     except (OSError, OverflowError, ValueError) as error:

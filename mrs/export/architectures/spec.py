@@ -320,3 +320,11 @@ class DecoderSpec:
     def head_dim(self) -> int:
         """Size of one cached head."""
         return self.layers[0].attention.head_dim
+
+    @property
+    def windows(self) -> tuple[int | None, ...]:
+        """The sliding window of each layer; None for a layer that sees everything."""
+        attentions = (layer.attention for layer in self.layers)
+        return tuple(
+            each.window if isinstance(each, AttentionSpec) else None for each in attentions
+        )

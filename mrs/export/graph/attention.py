@@ -115,6 +115,9 @@ def grouped_query_attention(
         attributes["softcap"] = float(spec.softcap)
     if spec.window is not None:
         attributes["local_window_size"] = spec.window
+        if cache.past_key is not None:
+            # The cache holds the window and some slack, and the operator drops what has left it.
+            attributes["sliding_window_cache"] = 1
     return weights.builder.contrib(
         "GroupQueryAttention",
         [*qkv, cache.past_key, cache.past_value, *lengths, *rest],

@@ -15,6 +15,9 @@ from mrs.export.graph.positions import position_ids, rope_tables
 from mrs.export.graph.stored_matrix import StoredMatrix
 from mrs.export.graph.weights import Weights
 
+WINDOWED_CAPACITY = "capacity_of_window_"
+"""How the capacity of a cache is called in layers with a window, whose size follows."""
+
 
 def build_decoder(
     spec: DecoderSpec, weights: Weights, on_layer: Callable[[], None] = lambda: None
@@ -110,7 +113,10 @@ class _DecoderGraph:
 
     def _cache(self, layer: int) -> LayerCache:
         spec = self._spec
-        shape = ("batch", spec.num_kv_heads, "capacity", spec.head_dim)
+        window = spec.windows[layer]
+        # The name tells the window: the runtime need not hold more than that, and not less.
+        capacity = "capacity" if window is None else f"{WINDOWED_CAPACITY}{window}"
+        shape = ("batch", spec.num_kv_heads, capacity, spec.head_dim)
         past = [
             self._input(f"past_key_values.{layer}.{which}", ir.DataType.FLOAT, *shape)
             for which in ("key", "value")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 _PAST, _PRESENT = "past_key_values.", "present."
+_WINDOWED = "capacity_of_window_"
 _SMALL_INPUTS = {
     "input_ids",
     "query_seqlens",
@@ -100,6 +101,11 @@ class GraphRunner:
             ) from error
         return self._logits
 
+    def cached(self, tokens: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Keys and values of the first tokens in each layer, ``[kv_heads, tokens, head_dim]``."""
+        caches = [cache[0, :, :tokens] for cache in self._caches if cache is not None]
+        return list(zip(caches[::2], caches[1::2], strict=True))
+
     def close(self) -> None:
         """Let go of the session and of its weights; nothing can be computed after that."""
         del self._binding, self._session
@@ -117,6 +123,7 @@ class GraphRunner:
         """Past and present on one memory, as attention that appends in place wants it."""
         if not node.name.startswith(_PAST):
             return None
+        capacity = max(capacity, _window(node.shape[2]))
         sizes = [size if isinstance(size, int) else capacity for size in node.shape[1:]]
         dtype = _CACHE_TYPES[node.type]
         cache = np.zeros((1, *sizes), dtype=dtype)
@@ -155,6 +162,15 @@ def open_graph(graph: Path, threads: int, mapped: bool) -> InferenceSession:
             f"ONNX Runtime cannot load the exported graph {graph.name}: {first_line(error)}",
             hint=_HINT,
         ) from error
+
+
+def _window(capacity: int | str) -> int:
+    """The window of a layer, by what its capacity is called; 1 where it has none.
+
+    The operator refuses a cache that is shorter.
+    """
+    name = str(capacity)
+    return int(name.removeprefix(_WINDOWED)) if name.startswith(_WINDOWED) else 1
 
 
 def first_line(error: Exception) -> str:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import numpy as np
-
 from mrs.cpu import usable_cpus
 from mrs.errors import RuntimeUnavailableError, StorageError
+from mrs.export.parity.cache_proof import compare_caches
 from mrs.export.parity.divergence import Divergence, DivergenceMeter
+from mrs.export.parity.figures import chunk_length, significant
 from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
 from mrs.export.parity.mapped_weights import lean_mapping
 from mrs.export.parity.onnx_runtime import import_onnx_runtime
@@ -21,14 +21,16 @@ from mrs.export.parity.reference_size import obstacle
 from mrs.export.parity.speed import as_measurements, measure_speed
 from mrs.export.parity.text import TokenizedText, tokenize_text
 from mrs.export.progress import Progress
-from mrs.model_repo.lock import EmbeddingParityRecord, ParityRecord, UnmeasuredParity
+from mrs.model_repo.lock import (
+    CACHE_SCALES_PATH,
+    CacheParityRecord,
+    EmbeddingParityRecord,
+    ParityRecord,
+    UnmeasuredParity,
+)
 from mrs.model_repo.measurements import Measurements
 from mrs.model_repo.staging import StagedVersion
 from mrs.model_repo.storage import is_storage_failure
-
-# Logits of one step: few enough that a large vocabulary does not cost a large buffer.
-LOGITS_BYTES = 48 << 20
-_LONGEST_CHUNK = 128
 
 
 class ParityMode(StrEnum):
@@ -62,6 +64,16 @@ class ExportedModel:
         """The graph for CPUs."""
         return self.folder / "cpu" / "model.onnx"
 
+    @property
+    def int8_cache_graph(self) -> Path:
+        """The same over an 8-bit KV cache."""
+        return self.folder / "cpu" / "model.int8kv.onnx"
+
+    @property
+    def cache_scales(self) -> Path:
+        """What that needs; it may be missing."""
+        return self.folder / CACHE_SCALES_PATH
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -69,6 +81,7 @@ class Proof:
 
     parity: ParityRecord | EmbeddingParityRecord | UnmeasuredParity
     measurements: Measurements | None = None
+    int8_cache: CacheParityRecord | UnmeasuredParity | None = None
 
 
 @dataclass(frozen=True)
@@ -95,13 +108,13 @@ def prove(
         MrsError: the float32 graph cannot be written.
     """
     if mode is ParityMode.NEVER:
-        return Proof(UnmeasuredParity(not_measured="it was not asked for (--parity never)"))
+        return _unmeasured("it was not asked for (--parity never)")
     try:
         import_onnx_runtime()
     except RuntimeUnavailableError:
         if mode is ParityMode.ALWAYS:
             raise
-        return Proof(UnmeasuredParity(not_measured="there is no ONNX Runtime to run the graph"))
+        return _unmeasured("there is no ONNX Runtime to run the graph")
     return _Measurement(model, reference, mode, progress).run()
 
 
@@ -125,12 +138,13 @@ class _Measurement:
             )
             runner = self._runner(model.graph, text.longest)
         except NotMeasurableError as error:
-            return Proof(UnmeasuredParity(not_measured=str(error)))
+            return _unmeasured(str(error))
         measurements = self._measure_speed(runner, text.longest)
         try:
-            return Proof(_record(self._compare(runner, text), text), measurements)
+            parity = _record(self._compare(runner, text), text)
         except NotMeasurableError as error:
-            return Proof(UnmeasuredParity(not_measured=str(error)), measurements)
+            return _unmeasured(str(error), measurements)
+        return Proof(parity, measurements, self._compare_caches(runner, text))
 
     def _runner(self, graph: Path, capacity: int, *, mapped: bool = False) -> GraphRunner:
         return GraphRunner(graph, capacity=capacity, threads=self._threads, mapped=mapped)
@@ -153,6 +167,18 @@ class _Measurement:
             stack.enter_context(lean_mapping(folder / "model.onnx.data"))
             return self._meter(reference, runner, text)
         raise AssertionError("unreachable")
+
+    def _compare_caches(
+        self, runner: GraphRunner, text: TokenizedText
+    ) -> CacheParityRecord | UnmeasuredParity | None:
+        model = self._model
+        if not model.cache_scales.is_file():
+            return None
+        try:
+            graph, threads = model.int8_cache_graph, self._threads
+            return compare_caches(runner, graph, text, threads, self._progress)
+        except NotMeasurableError as error:
+            return UnmeasuredParity(not_measured=str(error))
 
     def _write_reference(self, stack: ExitStack) -> Path:
         """Write the float32 graph into a folder that goes when the stack is unwound."""
@@ -181,9 +207,9 @@ class _Measurement:
         return meter.result()
 
 
-def chunk_length(vocabulary: int) -> int:
-    """Tokens of a step whose logits stay within the bound."""
-    return int(np.clip(LOGITS_BYTES // (4 * vocabulary), 1, _LONGEST_CHUNK))
+def _unmeasured(reason: str, measurements: Measurements | None = None) -> Proof:
+    unmeasured = UnmeasuredParity(not_measured=reason)
+    return Proof(unmeasured, measurements, unmeasured)
 
 
 def _record(divergence: Divergence, text: TokenizedText) -> ParityRecord:
@@ -199,8 +225,3 @@ def _record(divergence: Divergence, text: TokenizedText) -> ParityRecord:
         perplexity=significant(divergence.perplexity, 5),
         reference_perplexity=significant(divergence.reference_perplexity, 5),
     )
-
-
-def significant(value: float, digits: int = 3) -> float:
-    """``value`` rounded to so many significant digits."""
-    return float(f"{value:.{digits}g}")

@@ -22,12 +22,10 @@ from mrs.errors import (
     UsageError,
 )
 from mrs.export.parity import reference_size
+from mrs.export.parity.figures import LOGITS_BYTES, chunk_length, significant
 from mrs.export.parity.proof import (
-    LOGITS_BYTES,
     ParityMode,
     ReferenceMaker,
-    chunk_length,
-    significant,
 )
 from mrs.export.parity.quality_gate import QualityGate
 from mrs.export.parity.text import tokenize_text
