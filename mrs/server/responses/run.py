@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from mrs.runtime.generation import GenerationStream
+from mrs.runtime.generation import GenerationDelta, GenerationStream
 from mrs.server.errors import reply_to
 from mrs.server.generation import Tally
 from mrs.server.responses.answer import Frames, ResponseAnswer
@@ -85,9 +85,7 @@ class ResponseRun:
         try:
             await self._publish(self.answer.begin(), publish)
             async for deltas in self.stream:
-                self.tally.count(deltas)
-                if frames := self.answer.add(deltas):
-                    await self._publish(frames, publish)
+                await self._take(deltas, publish)
             self.tally.require_complete()
         except BaseException:
             self.stream.cancel()
@@ -138,6 +136,17 @@ class ResponseRun:
     def forget(self) -> None:
         """Do not store it any more."""
         self._forgotten = True
+
+    async def _take(self, deltas: tuple[GenerationDelta, ...], publish: Publish) -> None:
+        frames: Frames = []
+        try:
+            for delta in deltas:
+                self.tally.count((delta,))
+                frames += self.answer.add((delta,))
+        finally:
+            # What came before a failure is part of the answer.
+            if frames:
+                await self._publish(frames, publish)
 
     async def _end(self, frames: Frames, publish: Publish) -> None:
         *frames, self._last = frames
