@@ -26,6 +26,11 @@ def one_byte_a_token(tokens: int) -> int:
     return tokens
 
 
+def any_length(held: int, length: int) -> bool:
+    """Where no layer has a window, rows can be cut to any length."""
+    return length <= held
+
+
 @dataclass(frozen=True)
 class SchedulerConfig:
     """Bounds of the scheduler.
@@ -39,6 +44,7 @@ class SchedulerConfig:
         max_kv_bytes: memory for all rows of the KV cache; None for any.
         max_kept_bytes: the part of it that rows of ended sequences may have; 0 for none.
         row_bytes: memory that a row of so many tokens takes.
+        can_reuse: whether a row of so many tokens can be cut to so many.
         max_logits: most positions of a step whose logits are wanted; at least ``max_seqs``.
     """
 
@@ -51,6 +57,7 @@ class SchedulerConfig:
     max_kv_bytes: int | None = None
     max_kept_bytes: int = 0
     row_bytes: Callable[[int], int] = one_byte_a_token
+    can_reuse: Callable[[int, int], bool] = any_length
     max_logits: int = 1 << 20
 
 
@@ -120,7 +127,11 @@ class Scheduler:
         self._waiting: deque[Sequence] = deque()
         self._waiting_tokens = 0
         self._slots = Slots(
-            config.max_seqs, config.max_kv_bytes, config.max_kept_bytes, config.row_bytes
+            config.max_seqs,
+            config.max_kv_bytes,
+            config.max_kept_bytes,
+            config.row_bytes,
+            config.can_reuse,
         )
         self._arrivals = itertools.count()
         self._prefilled_last = False
@@ -241,7 +252,9 @@ class Scheduler:
         prefilling = [s for s in self.running if s.is_prefilling]
         decoding = len(prefilling) < len(self.running)
         if prefilling and not (decoding and self._prefilled_last):
-            return self._prefill_rows(min(prefilling, key=lambda sequence: sequence.arrival))
+            oldest = min(prefilling, key=lambda sequence: sequence.arrival)
+            self._slots.reuse_again(oldest)
+            return self._prefill_rows(oldest)
         return (0, [_decode_row(sequence) for sequence in self.running]) if decoding else None
 
     def _fill_slots(self) -> None:
@@ -277,6 +290,8 @@ class Scheduler:
         for sequence in self._slots.after(oldest.slot):
             if sequence is None or not sequence.is_prefilling or not rows[0].draws:
                 break
+            if self._slots.could_reuse(sequence, (row.sequence for row in rows)):
+                break  # Its turn comes when there is something to share.
             row = self._prefill_row(sequence)
             if not row.draws or not self._may_share([*rows, row]):
                 break

@@ -24,10 +24,17 @@ class Slots:
         budget: most bytes of all rows together; None for any.
         max_kept: most bytes of rows whose sequences have ended; 0 for none.
         row_bytes: memory that a row of so many tokens takes.
+        can_reuse: whether a row of so many tokens can be cut to so many: not always, where layers
+            have a window.
     """
 
     def __init__(
-        self, count: int, budget: int | None, max_kept: int, row_bytes: Callable[[int], int]
+        self,
+        count: int,
+        budget: int | None,
+        max_kept: int,
+        row_bytes: Callable[[int], int],
+        can_reuse: Callable[[int, int], bool],
     ) -> None:
         self._slots: list[Sequence | None] = [None] * count
         # So many tokens' memory each slot has touched since it was last given back.
@@ -35,7 +42,8 @@ class Slots:
         self._budget = budget
         # Asked of all rows at each step; the lengths in use change slowly.
         self._row_bytes = lru_cache(maxsize=4096)(row_bytes)
-        self._kept = PrefixCache(max_kept, self._row_bytes)
+        self._can_reuse = can_reuse
+        self._kept = PrefixCache(max_kept, self._row_bytes, can_reuse)
         self._operations: list[CacheOperation] = []
 
     def __iter__(self) -> Iterator[Sequence | None]:
@@ -76,6 +84,35 @@ class Slots:
         self._reuse_prefix(sequence, slot)
         sequence.slot = slot
         self._slots[slot] = sequence
+
+    def reuse_again(self, sequence: Sequence) -> None:
+        """Before a sequence's first step: use what others have computed since it was placed.
+
+        So choices of one request, and requests with one long beginning that come at once, compute
+        it once.
+        """
+        target = sequence.slot
+        if target is None or sequence.num_computed > sequence.num_cached or not self._kept.enabled:
+            return
+        match = self._longest_match(sequence)
+        if match is None or match.length <= sequence.num_computed:
+            return
+        if not self._make_room(self._row_bytes(match.length), spared=match.slot):
+            return
+        self._note_match(sequence, match)
+        self._copy(match.slot, target, match.length)
+
+    def could_reuse(self, sequence: Sequence, others: Iterable[Sequence]) -> bool:
+        """Whether a sequence gains from the rows of others, once those are computed."""
+        if not self._kept.enabled:
+            return False
+        # Prompts are compared from where the sequence is now: what it has, it need not gain.
+        start, stop = sequence.num_computed, sequence.num_computed + SHORTEST_MATCH
+        return stop <= sequence.reusable and any(
+            other.salt == sequence.salt and other.tokens(0, stop) == sequence.tokens(0, stop)
+            for other in others
+            if other.tokens(start, stop) == sequence.tokens(start, stop)
+        )
 
     def vacate(self, sequence: Sequence, *, keep: bool) -> None:
         """Take a sequence out of its slot; others may have a use for what it leaves there."""
@@ -151,17 +188,20 @@ class Slots:
         if match is None:
             self._displace(target)
             return
-        sequence.num_computed = match.length
-        if not sequence.furthest:
-            sequence.num_cached = match.length
-        if match.slot in self._kept:
-            self._kept.touch(match.slot)
+        self._note_match(sequence, match)
         if match.slot == target and (self._is_mostly(match) or self._free_above(target) is None):
             self._kept.drop(target)
             self._trim(target, match.length)
             return
         displaced = self._displace(target)
         self._copy(displaced if match.slot == target else match.slot, target, match.length)
+
+    def _note_match(self, sequence: Sequence, match: Match) -> None:
+        sequence.num_computed = match.length
+        if not sequence.furthest:
+            sequence.num_cached = match.length
+        if match.slot in self._kept:
+            self._kept.touch(match.slot)
 
     def _longest_match(self, sequence: Sequence) -> Match | None:
         """Among rows that are kept and rows that run."""
@@ -176,7 +216,9 @@ class Slots:
                 continue
             held = np.array(other.tokens(0, min(other.num_computed, len(wanted))), dtype=np.int64)
             length = common_prefix(held, wanted)
-            if length >= SHORTEST_MATCH and (best is None or length > best.length):
+            if length < SHORTEST_MATCH or not self._can_reuse(other.num_computed, length):
+                continue
+            if best is None or length > best.length:
                 best = Match(other.slot, length)
         return best
 

@@ -306,6 +306,49 @@ def test_a_running_row_lends_its_beginning() -> None:
     assert late.num_cached == 30
 
 
+def prompt_steps(scheduler: Scheduler, *sequences: Sequence) -> list[list[tuple[int, int]]]:
+    """Past and new tokens of each step's rows, until all have drawn."""
+    for one in sequences:
+        scheduler.add(one)
+    steps = []
+    while not all(one.output_ids for one in sequences):
+        step = scheduler.schedule()
+        assert step is not None
+        steps.append([(row.past, row.new) for row in step.active])
+        carry_out(scheduler, step)
+    return steps
+
+
+def choice(*tokens: int) -> Sequence:
+    return Sequence(tokens, SamplingParams(max_tokens=99), 0, 1000)
+
+
+def test_choices_of_one_prompt_compute_it_once() -> None:
+    choices = [choice(*range(100)) for _ in range(3)]
+    steps = prompt_steps(Scheduler(KEEPING), *choices)
+    assert sum(new for step in steps for past, new in step if past < 99) == 100
+    assert [one.num_cached for one in choices] == [0, 99, 99]
+
+
+def test_short_prompts_that_share_a_long_beginning_do_not_share_a_step() -> None:
+    first, second = choice(*range(20)), choice(*range(20), 7)
+    prompt_steps(Scheduler(KEEPING), first, second)
+    assert (first.num_cached, second.num_cached) == (0, 20)
+
+
+def test_short_prompts_share_a_step_behind_what_each_has_of_their_beginning() -> None:
+    scheduler = Scheduler(KEEPING)
+    run(scheduler, asks(*range(40)))
+    steps = prompt_steps(scheduler, choice(*range(40), 50, 51), choice(*range(40), 60, 61))
+    assert steps[0] == [(40, 2), (40, 2)]
+
+
+def test_without_a_prefix_cache_every_choice_computes_its_prompt() -> None:
+    choices = [choice(*range(100)) for _ in range(2)]
+    prompt_steps(Scheduler(SchedulerConfig(max_seqs=3, prefill_chunk=64)), *choices)
+    assert [one.num_cached for one in choices] == [0, 0]
+
+
 def test_a_beginning_that_many_share_outlives_each_of_them() -> None:
     scheduler = Scheduler(KEEPING)
     run(scheduler, asks(*range(60), *range(200, 400)))
