@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mrs.errors import UnsupportedTokenizerError
 from mrs.export.checkpoints.checkpoint import Checkpoint
 from mrs.export.tokenizers.byte_level_bpe import byte_level_bpe_json
+from mrs.export.tokenizers.gguf_sampling import gguf_sampling
 from mrs.export.tokenizers.gguf_vocabulary import GgufVocabulary
 from mrs.export.tokenizers.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
 from mrs.export.tokenizers.sentence_piece_bpe import sentence_piece_bpe_json
@@ -37,7 +38,10 @@ def convert_tokenizer(checkpoint: Checkpoint) -> TokenizerAssets:
         )
     tokens = vocabulary.tokens()
     converted = _CONVERTERS[model](vocabulary, tokens, vocabulary.types(tokens))
-    return _assets(vocabulary, tokens, converted)
+    return replace(
+        _assets(vocabulary, tokens, converted),
+        generation_defaults=gguf_sampling(checkpoint.metadata),
+    )
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from mrs.export.tokenizers.token_types import end_token_ids
 from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
 from mrs.export.tokenizers.tokenizer_document import load_tokenizer
 
-_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "typical_p", "repetition_penalty")
 
 
 def read_hf_tokenizer(folder: Path, *, rows: int | None = None) -> TokenizerAssets:
@@ -66,7 +66,7 @@ def read_hf_tokenizer(folder: Path, *, rows: int | None = None) -> TokenizerAsse
         end_token_id=_end_token_id(named, vocabulary, suffix),
         pad_token_id=vocabulary.id_of("pad"),
         unk_token_id=vocabulary.id_of("unk"),
-        generation_defaults=_generation_defaults(generation),
+        generation_defaults=_generation_defaults(generation, len(tokens)),
     )
 
 
@@ -146,9 +146,11 @@ def _generation(folder: Path) -> JsonSection:
     return read_json(path, MAX_CONFIG_BYTES) if path.exists() else JsonSection(path.name, {})
 
 
-def _generation_defaults(generation: JsonSection) -> dict[str, bool | int | float]:
+def _generation_defaults(
+    generation: JsonSection, vocab_size: int
+) -> dict[str, bool | int | float | list[int]]:
     """How the authors sample; ``do_sample`` false means that they do not."""
-    defaults: dict[str, bool | int | float] = {}
+    defaults: dict[str, bool | int | float | list[int]] = {}
     sample = generation.optional_flag("do_sample")
     if sample is not None:
         defaults["do_sample"] = sample
@@ -156,4 +158,7 @@ def _generation_defaults(generation: JsonSection) -> dict[str, bool | int | floa
         value = generation.optional_number(key)
         if value is not None:
             defaults[key] = int(value) if key == "top_k" else value
+    suppressed = [id_ for id_ in generation.token_ids("suppress_tokens") if id_ < vocab_size]
+    if suppressed:
+        defaults["suppress_tokens"] = suppressed
     return defaults

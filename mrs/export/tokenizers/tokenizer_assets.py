@@ -37,4 +37,4 @@ class TokenizerAssets:
     end_token_id: int | None = None
     pad_token_id: int | None = None
     unk_token_id: int | None = None
-    generation_defaults: Mapping[str, bool | int | float] = field(default_factory=dict)
+    generation_defaults: Mapping[str, bool | int | float | list[int]] = field(default_factory=dict)

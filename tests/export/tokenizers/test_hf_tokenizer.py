@@ -132,6 +132,11 @@ def test_the_way_to_sample_is_taken_over(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_tokens_that_are_never_drawn_are_taken_over_where_they_exist(tmp_path: Path) -> None:
+    folder = fast_folder(tmp_path, generation_config={"suppress_tokens": [3, 10**6]})
+    assert read_hf_tokenizer(folder).generation_defaults == {"suppress_tokens": [3]}
+
+
 def test_a_token_of_the_vocabulary_with_a_task_is_special(tmp_path: Path) -> None:
     assets = read_hf_tokenizer(fast_folder(tmp_path, tokenizer_config={"eos_token": "<think>"}))
     assert load(assets).special_tokens["<think>"] == THINK
