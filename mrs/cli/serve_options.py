@@ -241,7 +241,8 @@ ResponsesDb = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Where responses of /v1/responses are kept; by default in memory.",
+        help="Where responses of /v1/responses are kept, by default in your user data folder; "
+        "`:memory:` for as long as the server runs.",
         rich_help_panel=STORE,
     ),
 ]

@@ -10,6 +10,7 @@ from mrs.server.access_keys import AccessKey, AccessPolicy, KeyRing, access_key,
 from mrs.server.configuration import ServeConfiguration
 from mrs.server.http_server import HttpOptions
 from mrs.server.model_source import EngineOptions
+from mrs.server.responses.location import responses_file
 from mrs.server.settings import RequestLimits, ServerSettings, allowed_hosts, is_loopback
 
 
@@ -47,7 +48,7 @@ def server_settings(options: ServeConfiguration, address: str) -> ServerSettings
             schema_bytes=options.max_schema_bytes,
         ),
         access=AccessPolicy(keys, options.public_health, open_admin=loopback),
-        responses_db=options.responses_db,
+        responses_db=responses_file(options.responses_db),
         responses_max_age=options.responses_max_age,
         responses_max_bytes=options.responses_max_bytes,
         cors_origins=options.cors_origin,

@@ -71,6 +71,7 @@ def loader(monkeypatch: pytest.MonkeyPatch) -> Loader:
     loader = Loader()
     monkeypatch.setattr("mrs.runtime.loading.load_served", loader)
     monkeypatch.delenv("KEEP_ALIVE_INTERVAL", raising=False)
+    monkeypatch.setenv("MRS_RESPONSES_DB", ":memory:")
     return loader
 
 

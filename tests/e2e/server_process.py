@@ -28,6 +28,7 @@ class ServerProcess:
         """Start and wait for the line that says it is ready."""
         command = [sys.executable, "-m", "mrs", "serve", str(model), "--json"]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        environment.setdefault("MRS_RESPONSES_DB", ":memory:")
         with log.open("w") as errors:
             process = subprocess.Popen(
                 [*command, "--port", "0", *options],
