@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from mrs.runtime.generation import Grammar, SamplingParams
 from mrs.runtime.grammar import limits
-from mrs.runtime.grammar.completion import CompletionPlanner
+from mrs.runtime.grammar.completion import CompletionPlanner, first_plan
 from mrs.runtime.grammar.constraint import GrammarConstraint
 from mrs.runtime.grammar.diagnosis import not_compiled
 from mrs.runtime.grammar.errors import GrammarBusyError, InvalidGrammarError
 from mrs.runtime.grammar.matcher import GrammarMatcher
+from mrs.runtime.grammar.plan_search import Plan
 from mrs.runtime.grammar.preferences import TokenPreferences
+from mrs.runtime.grammar.probe import Probe
 from mrs.runtime.grammar.sandbox import Sandbox
 from mrs.runtime.grammar.sources import compilable, required_names
 from mrs.runtime.grammar.stats import GrammarStats
@@ -42,6 +44,7 @@ class _Compiled:
         matcher: at its beginning; it is copied and never moved.
         first_mask: of that state.
         preferences: which tokens lead to an end.
+        plan: some that do, from the beginning.
         size: an estimate of its memory, in bytes.
         tokens: tokens of answers that its lexer has seen.
         broken: the library has failed on it.
@@ -50,6 +53,7 @@ class _Compiled:
     matcher: llguidance.LLMatcher
     first_mask: Bits
     preferences: TokenPreferences
+    plan: Plan | None
     size: int
     tokens: int = 0
     broken: bool = False
@@ -133,7 +137,9 @@ class GrammarCompiler:
             first_mask=compiled.first_mask,
             broken=fail,
         )
-        planner = CompletionPlanner(matcher, compiled.preferences, self._vocabulary, self.stats)
+        planner = CompletionPlanner(
+            matcher, compiled.preferences, self._vocabulary, self.stats, compiled.plan
+        )
         return GrammarConstraint(matcher, planner, self._vocabulary, sampling, accepted=count)
 
     def close(self) -> None:
@@ -244,10 +250,14 @@ class GrammarCompiler:
         if error or mask is None:
             raise not_compiled(grammar, error)
         mask.flags.writeable = False
+        vocabulary = self._vocabulary
+        preferences = vocabulary.preferences.with_names(required_names(grammar), vocabulary.ids)
+        beginning = Probe(matcher.deep_copy(), vocabulary.mask_bytes, vocabulary.end)
         return _Compiled(
             matcher,
             mask,
-            self._vocabulary.preferences.with_names(required_names(grammar), self._vocabulary.ids),
+            preferences,
+            first_plan(preferences, beginning),
             size=_BYTES_PER_LEXER + len(mask) + _BYTES_PER_SOURCE_BYTE * len(source),
         )
 

@@ -21,7 +21,9 @@ from mrs.runtime.grammar.vocabulary import GrammarVocabulary
 
 _NEAR = 128
 _STRIDE = 16
-_MOST_STEPS = 6000
+_MOST_STEPS = 2000
+_LONGEST_PLAN = 2000
+_FIRST_STEPS = 1000
 
 
 class CompletionPlanner:
@@ -32,6 +34,7 @@ class CompletionPlanner:
         preferences: which tokens lead to an end.
         vocabulary: the model's.
         stats: what is counted.
+        first: a plan from the beginning of the grammar, see `first_plan`; None if there is none.
     """
 
     def __init__(
@@ -40,19 +43,20 @@ class CompletionPlanner:
         preferences: TokenPreferences,
         vocabulary: GrammarVocabulary,
         stats: GrammarStats,
+        first: Plan | None,
     ) -> None:
         self._matcher = matcher
         self._preferences = preferences
         self._pieces = vocabulary.pieces
         self._stats = stats
-        self._plan: Plan | None = None
+        self._plan = None if first is None else list(first)
         self._check_at: int | None = None
         self._steps = _MOST_STEPS
 
     def settle(self, token: int, remaining: int) -> int:
         """The token to take, where ``remaining`` may come, this one included."""
         if self._check_at is None:
-            self._check_at = _next_check(remaining, 0)
+            self._check_at = _next_check(remaining, len(self._plan or ()))
         if remaining > self._check_at or self._steps <= 0:
             self._plan = None
             return token
@@ -63,7 +67,7 @@ class CompletionPlanner:
             self._check_at = _next_check(remaining - 1, len(after))
             return token
         if self._plan is None and not probe.accepting:
-            self._plan = self._search(probe.copy(), remaining)
+            self._plan = self._thorough(probe.copy(), remaining)
         if self._plan and len(self._plan) <= remaining:
             self._stats.steered += 1
             return self._plan.pop(0)
@@ -77,7 +81,12 @@ class CompletionPlanner:
             if len(rest) <= limit and probe.completed_by([token, *rest]):
                 return rest
         after = probe.copy()
-        return self._search(after, limit) if after.take(token) else None
+        if not after.take(token):
+            return None
+        search = PlanSearch(self._preferences, limit, self._plan)
+        plan = search.glance(after)
+        self._steps -= search.steps
+        return plan
 
     def _rests(self, plan: Plan, token: int) -> Iterator[Plan]:
         """What may be left of a plan after a token that may not be its first."""
@@ -92,11 +101,16 @@ class CompletionPlanner:
                 return
         yield plan
 
-    def _search(self, probe: Probe, limit: int) -> Plan | None:
-        search = PlanSearch(self._preferences, limit, self._plan)
+    def _thorough(self, probe: Probe, limit: int) -> Plan | None:
+        search = PlanSearch(self._preferences, limit, most_steps=min(150, self._steps))
         plan = search.run(probe)
         self._steps -= search.steps
         return plan
+
+
+def first_plan(preferences: TokenPreferences, beginning: Probe) -> Plan | None:
+    """A plan from the beginning of a grammar. It may take long; no answer waits for it."""
+    return PlanSearch(preferences, _LONGEST_PLAN, most_steps=_FIRST_STEPS).run(beginning)
 
 
 def _next_check(remaining: int, needed: int) -> int:

@@ -14,10 +14,9 @@ from mrs.runtime.grammar.token_mask import Bits
 Plan = list[int]
 
 _FIRST_WALK = 64
-_LAST_WALK = 256
+_LAST_WALK = 512
 _CIRCLES = 6
 _MOST_EXPANDED = 128
-_MOST_STEPS = 600
 _WAYS = 96
 
 # What a step in the search for a way out of a circle costs.
@@ -51,23 +50,36 @@ class PlanSearch:
         preferences: which tokens lead to an end.
         limit: longest plan that is of use.
         known: a plan that may do from some state on, or None.
+        most_steps: after so many steps no new way is tried.
 
     Attributes:
         steps: masks that were computed.
     """
 
-    def __init__(self, preferences: TokenPreferences, limit: int, known: Plan | None) -> None:
+    def __init__(
+        self,
+        preferences: TokenPreferences,
+        limit: int,
+        known: Plan | None = None,
+        most_steps: int = 600,
+    ) -> None:
         self._preferences = preferences
         self._limit = limit
         self._known = known
+        self._most_steps = most_steps
         self.steps = 0
         self._seen: set[bytes] = set()
+
+    def glance(self, start: Probe) -> Plan | None:
+        """As `run`, but nothing is tried beside the first way, and that only if it is short."""
+        path: Plan = []
+        return path if self._walk(start, path, _FIRST_WALK, watchful=True) is None else None
 
     def run(self, start: Probe) -> Plan | None:
         """A plan from this state, which is changed, or None."""
         path: Plan = []
         circle = self._walk(start, path, _FIRST_WALK, watchful=True)
-        while circle is not None and self.steps < _MOST_STEPS:
+        while circle is not None and self.steps < self._most_steps:
             outside = self._leave(*circle)
             if outside is None:
                 break

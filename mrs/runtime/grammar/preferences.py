@@ -27,12 +27,12 @@ _CLASSES: tuple[tuple[int, bytes], ...] = (
     (3000, rb"\s(?s:.*)"),
     (2000, rb"(?s:.+)"),
 )
-# Within free text: its end, much text at once, or a character that may separate its parts.
+# Within free text: its end, or much text at once.
 _TEXT_CLASSES: tuple[tuple[int, bytes], ...] = (
     (0, rb'"[\]}]*'),
-    (990, rb"[!-/:-@\[-`{-~]"),
     (1000, rb"(?s:.+)"),
 )
+_SEPARATOR = re.compile(rb"[!-/:-@\[-`{-~]")
 _NAMES = 150
 _LONGEST = 16
 _NEVER = 1 << 20
@@ -45,6 +45,7 @@ class TokenPreferences:
         outside: a rank for each token where structure is expected; lower is better.
         inside: the same within text.
         beginnings: a number for how each token begins.
+        separators: which tokens are one character of punctuation.
         letter: a token that is allowed within text alone.
     """
 
@@ -53,11 +54,13 @@ class TokenPreferences:
         outside: NDArray[np.int32],
         inside: NDArray[np.int32],
         beginnings: NDArray[np.int32],
+        separators: NDArray[np.bool_],
         letter: int | None,
     ) -> None:
         self._outside = outside
         self._inside = inside
         self._beginnings = beginnings
+        self._separators = separators
         self._letter = letter
 
     @classmethod
@@ -69,8 +72,9 @@ class TokenPreferences:
         classes = [(base, re.compile(pattern)) for base, pattern in _TEXT_CLASSES]
         inside = np.fromiter((_rank(piece, classes) for piece in pieces), np.int32)
         beginnings = np.fromiter(map(_beginning, pieces), np.int32)
+        separators = np.fromiter((bool(_SEPARATOR.fullmatch(p)) for p in pieces), np.bool_)
         letter = pieces.index(b"a") if b"a" in pieces else None
-        return cls(outside - lengths, inside - lengths, beginnings, letter)
+        return cls(outside - lengths, inside - lengths, beginnings, separators, letter)
 
     def with_names(self, names: Iterable[str], ids: dict[bytes, int]) -> TokenPreferences:
         """The same, but these properties are better than others.
@@ -92,10 +96,12 @@ class TokenPreferences:
         for start in starts:
             place = ids[start]
             outside[place] = min(int(outside[place]), _NAMES - len(start))
-        return TokenPreferences(outside, self._inside, self._beginnings, self._letter)
+        return TokenPreferences(
+            outside, self._inside, self._beginnings, self._separators, self._letter
+        )
 
     def ordered(self, allowed: Bits, most: int) -> Iterator[int]:
-        """The best token that is allowed, then the best ones that begin with other bytes."""
+        """The best token that is allowed, then one for each way to begin, the best first."""
         tokens = members(allowed)
         if not len(tokens):
             return
@@ -104,11 +110,12 @@ class TokenPreferences:
         yield int(tokens[ranks.argmin()])
         if most == 1:
             return
-        # Stable: of equals the first token, as above.
+        if within:  # What goes on with text stays within it. A separator may begin something new.
+            ranks = ranks - 1000 * self._separators[tokens]
         order = np.argsort(ranks, kind="stable")
         _, firsts = np.unique(self._beginnings[tokens[order]], return_index=True)
         firsts.sort()
-        yield from tokens[order[firsts[1:most]]].tolist()
+        yield from tokens[order[firsts[:most]]].tolist()
 
 
 def _rank(piece: bytes, classes: Sequence[tuple[int, re.Pattern[bytes]]]) -> int:
