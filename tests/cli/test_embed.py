@@ -91,12 +91,12 @@ def test_a_generator_is_refused(mrs: Mrs, repository: ModelRepository) -> None:
 
 
 @pytest.mark.usefixtures("version")
-def test_other_commands_say_which_one_is_for_vectors(mrs: Mrs) -> None:
-    for command in (("run", "vectors", "Hello"), ("serve", "vectors", "--port", "0")):
-        result = mrs(*command)
-        assert result.code == 2
-        assert "vectors:1 is an embedding model" in result.err
-        assert "mrs embed vectors" in result.err
+@pytest.mark.parametrize("command", [("run", "vectors", "Hello"), ("bench", "vectors")])
+def test_other_commands_say_which_one_is_for_vectors(mrs: Mrs, command: tuple[str, ...]) -> None:
+    result = mrs(*command)
+    assert result.code == 2
+    assert "vectors:1 is an embedding model" in result.err
+    assert "mrs embed vectors" in result.err
 
 
 @pytest.mark.usefixtures("version")
