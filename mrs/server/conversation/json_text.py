@@ -168,7 +168,8 @@ def read_string(feed: Feed) -> Reading[str | None]:
         try:
             next(reading)
         except StopIteration as result:
-            return loads("".join(pieces)) if result.value else None
+            good = result.value and size <= MAX_KEY
+            return loads("".join(pieces)) if good else None
         if size > MAX_KEY:
             return None
         yield

@@ -46,7 +46,11 @@ def read_word(feed: Feed) -> Reading[str]:
 
 
 def copy_python_value(feed: Feed, emit: Emit, depth: int = 0) -> Reading[bool]:
-    """Pass one literal on as JSON; whether it was one."""
+    """Pass one literal on as JSON.
+
+    Returns:
+        whether it was one; if not, what was taken of it has been passed on as it is.
+    """
     yield from feed.spaces()
     character = yield from feed.peek()
     if character and character in "\"'":
@@ -57,10 +61,9 @@ def copy_python_value(feed: Feed, emit: Emit, depth: int = 0) -> Reading[bool]:
         return (yield from _copy_collection(feed, emit, depth))
     if character and character in _NUMBER:
         return (yield from _copy_number(feed, emit))
-    literal = _LITERALS.get((yield from read_word(feed)))
-    if literal is not None:
-        emit(literal)
-    return literal is not None
+    word = yield from read_word(feed)
+    emit(_LITERALS.get(word, word))
+    return word in _LITERALS
 
 
 def _copy_collection(feed: Feed, emit: Emit, depth: int) -> Reading[bool]:
@@ -91,9 +94,11 @@ def _copy_collection(feed: Feed, emit: Emit, depth: int) -> Reading[bool]:
 
 def _copy_key(feed: Feed, emit: Emit) -> Reading[bool]:
     pieces: list[str] = []
-    if not (yield from copy_python_value(feed, pieces.append, MAX_DEPTH)):
-        return False
+    good = yield from copy_python_value(feed, pieces.append, MAX_DEPTH)
     key = "".join(pieces)
+    if not good:
+        emit(key)
+        return False
     emit(key if key.startswith('"') else json.dumps(key))
     yield from feed.spaces()
     if not (yield from feed.accept(":")):
@@ -110,11 +115,10 @@ def _copy_number(feed: Feed, emit: Emit) -> Reading[bool]:
     try:
         number = float(text)
     except ValueError:
-        return False
-    if not math.isfinite(number):
-        return False
-    emit(repr(number))
-    return True
+        number = math.nan
+    good = math.isfinite(number)
+    emit(repr(number) if good else text)
+    return good
 
 
 def _copy_string(feed: Feed, emit: Emit) -> Reading[bool]:

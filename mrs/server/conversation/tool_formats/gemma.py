@@ -134,19 +134,22 @@ class GemmaFormat(ToolFormat):
                     return False
                 emit(", ")
             first = False
-            key = yield from self._read_key(feed)
+            key = yield from self._read_key(feed, emit)
             if key is None:
                 return False
             emit(json.dumps(key, ensure_ascii=False) + ": ")
             if not (yield from self._copy_value(feed, emit, depth + 1)):
                 return False
 
-    def _read_key(self, feed: Feed) -> Reading[str | None]:
+    def _read_key(self, feed: Feed, emit: Emit) -> Reading[str | None]:
         pieces: list[str] = []
         found = yield from feed.until(Markers((":", "}", ",")), pieces.append)
         key = "".join(pieces).strip().removeprefix(self.quote).removesuffix(self.quote)
         key = key.strip('"')
-        return key if found == ":" and 0 < len(key) <= _MAX_KEY else None
+        if found == ":" and 0 < len(key) <= _MAX_KEY:
+            return key
+        emit("".join(pieces) + found)
+        return None
 
     def _copy_value(self, feed: Feed, emit: Emit, depth: int) -> Reading[bool]:
         yield from feed.spaces()

@@ -109,6 +109,7 @@ def _copy_argument(feed: Feed, sink: EventSink, prefix: str, unnamed: str | None
         key = yield from read_word(feed)
         yield from feed.spaces()
         if not (yield from feed.accept("=")):
+            sink.arguments(prefix + key)
             return False
     if key is None:
         return False

@@ -37,7 +37,7 @@ def read_xml_function(feed: Feed, sink: EventSink, *, padded: bool = True) -> Re
     """
     if not (yield from feed.accept(FUNCTION)):
         return False
-    name = yield from read_name(feed)
+    name = yield from read_name(feed, lambda _: None)
     if name is None or not sink.knows(name):
         return False
     sink.begin(name)
@@ -52,7 +52,7 @@ def read_xml_function(feed: Feed, sink: EventSink, *, padded: bool = True) -> Re
             return True
         if not (yield from feed.accept(PARAMETER)):
             return False
-        key = yield from read_name(feed)
+        key = yield from read_name(feed, sink.arguments)
         if key is None:
             return False
         sink.arguments(("" if first else ", ") + json.dumps(key, ensure_ascii=False) + ": ")
@@ -62,12 +62,16 @@ def read_xml_function(feed: Feed, sink: EventSink, *, padded: bool = True) -> Re
             return False
 
 
-def read_name(feed: Feed, end: Markers = _NAME_END) -> Reading[str | None]:
-    """Take a name up to the bracket that ends it."""
+def read_name(feed: Feed, lose: Emit) -> Reading[str | None]:
+    """Take a name up to the bracket that ends it; what is none goes to ``lose``."""
     pieces: list[str] = []
-    found = yield from feed.until(end, pieces.append)
-    name = "".join(pieces).strip().strip("\"'")
-    return name if found == end.literals[0] and 0 < len(name) <= _MAX_NAME else None
+    found = yield from feed.until(_NAME_END, pieces.append)
+    text = "".join(pieces)
+    name = text.strip().strip("\"'")
+    if found == ">" and 0 < len(name) <= _MAX_NAME:
+        return name
+    lose(text + found)
+    return None
 
 
 def _copy_parameter(
@@ -77,10 +81,11 @@ def _copy_parameter(
     value = _StringValue(emit, padded) if kinds == TEXT else _TypedValue(emit, kinds, padded)
     if padded:
         yield from feed.accept("\n")
-    if not (yield from feed.until(_VALUE_END, value.add)):
-        return False
-    value.end()
-    return True
+    if (yield from feed.until(_VALUE_END, value.add)):
+        value.end()
+        return True
+    value.cut()
+    return False
 
 
 class _StringValue:
@@ -101,6 +106,9 @@ class _StringValue:
     def end(self) -> None:
         self._emit('"')
 
+    def cut(self) -> None:
+        """The answer has ended within the value."""
+
 
 class _TypedValue:
     """A value that may be something else than text."""
@@ -119,6 +127,10 @@ class _TypedValue:
         if self._padded:
             text = text.removesuffix("\n")
         self._emit(typed_json(text, self._kinds))
+
+    def cut(self) -> None:
+        """The answer has ended within the value."""
+        self._emit("".join(self._pieces))
 
 
 def typed_json(text: str, kinds: frozenset[str]) -> str:
