@@ -48,6 +48,7 @@ class CompletionPlanner:
         self._matcher = matcher
         self._preferences = preferences
         self._pieces = vocabulary.pieces
+        self._spell = vocabulary.spell
         self._stats = stats
         self._plan = None if first is None else list(first)
         self._check_at: int | None = None
@@ -93,12 +94,13 @@ class CompletionPlanner:
         text = self._pieces[token]
         for count, planned in enumerate(plan):
             piece = self._pieces[planned]
-            if not text or not text.startswith(piece):
+            if piece.startswith(text):
+                yield [*self._spell(piece[len(text) :]), *plan[count + 1 :]]
+            if not piece or not text.startswith(piece):
                 break
             text = text[len(piece) :]
             if not text:
-                yield plan[count + 1 :]
-                return
+                break
         yield plan
 
     def _thorough(self, probe: Probe, limit: int) -> Plan | None:

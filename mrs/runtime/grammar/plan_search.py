@@ -13,9 +13,9 @@ from mrs.runtime.grammar.token_mask import Bits
 
 Plan = list[int]
 
-_FIRST_WALK = 64
+_FIRST_WALK = 160
 _LAST_WALK = 512
-_CIRCLES = 6
+_CIRCLE = 12
 _MOST_EXPANDED = 128
 _WAYS = 96
 
@@ -98,11 +98,11 @@ class PlanSearch:
 
         Returns:
             None at the end of a text; otherwise a state that may be the first of a circle, and the
-            way there. A watchful walk ends when it was there several times.
+            way there. A watchful walk ends when nothing new has come for a while.
         """
-        visits: Counter[bytes] = Counter()
         firsts: dict[bytes, tuple[Probe, Plan]] = {}
         state = b""
+        nothing_new = 0
         for _ in range(most):
             if (end := self._end(probe, len(path))) is not None:
                 path += end
@@ -110,13 +110,15 @@ class PlanSearch:
             mask = self._mask(probe)
             state = mask.tobytes()
             self._seen.add(state)
-            visits[state] += 1
+            nothing_new += 1
             if state not in firsts:
                 firsts[state] = probe.copy(), list(path)
+                nothing_new = 0
             token = next(self._preferences.ordered(mask, 1), None)
-            circles = watchful and visits[state] > _CIRCLES
+            circles = watchful and nothing_new > _CIRCLE
             if circles or len(path) >= self._limit or token is None or not probe.take(token):
                 break
+            nothing_new -= self._preferences.closes(token)
             path.append(token)
         return firsts[state] if firsts else (probe, path)
 

@@ -35,6 +35,8 @@ _TEXT_CLASSES: tuple[tuple[int, bytes], ...] = (
 _SEPARATOR = re.compile(rb"[!-/:-@\[-`{-~]")
 _NAMES = 150
 _LONGEST = 16
+_BEGINNINGS = 514
+_TOKEN_BITS = 32
 _NEVER = 1 << 20
 
 
@@ -112,10 +114,18 @@ class TokenPreferences:
             return
         if within:  # What goes on with text stays within it. A separator may begin something new.
             ranks = ranks - 1000 * self._separators[tokens]
-        order = np.argsort(ranks, kind="stable")
-        _, firsts = np.unique(self._beginnings[tokens[order]], return_index=True)
-        firsts.sort()
-        yield from tokens[order[firsts[:most]]].tolist()
+        bests = np.full(_BEGINNINGS, np.iinfo(np.int64).max)
+        np.minimum.at(
+            bests, self._beginnings[tokens], ranks.astype(np.int64) << _TOKEN_BITS | tokens
+        )
+        bests.sort()
+        for best in bests[:most].tolist():
+            if best != np.iinfo(np.int64).max:
+                yield best & (1 << _TOKEN_BITS) - 1
+
+    def closes(self, token: int) -> bool:
+        """Whether the token is all brackets that end something."""
+        return bool(self._outside[token] < 0)
 
 
 def _rank(piece: bytes, classes: Sequence[tuple[int, re.Pattern[bytes]]]) -> int:
@@ -126,4 +136,4 @@ def _beginning(piece: bytes) -> int:
     """The first byte; after a quotation mark, that and the next one."""
     if piece.startswith(b'"') and len(piece) > 1:
         return 256 + piece[1]
-    return piece[0] if piece else -1
+    return piece[0] if piece else 513

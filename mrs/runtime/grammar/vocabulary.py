@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,25 @@ class GrammarVocabulary:
         special = set(self.special_ids)
         return {p: i for i, p in enumerate(self.pieces) if p and i not in special}
 
+    def spell(self, text: bytes) -> list[int]:
+        """Tokens of these bytes, each the longest that fits; up to a byte that has none."""
+        ids: list[int] = []
+        at = 0
+        while at < len(text):
+            for end in range(min(len(text), at + self._longest), at, -1):
+                found = self.ids.get(text[at:end])
+                if found is not None:
+                    ids.append(found)
+                    at = end
+                    break
+            else:
+                break
+        return ids
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.ids), default=1)
+
     @cached_property
     def preferences(self) -> TokenPreferences:
         """Which tokens lead to an end."""
@@ -90,7 +109,7 @@ class GrammarVocabulary:
 
     def _wrapped(self) -> _Wrapped:
         tokens = list(self.pieces) + [b""] * (self._size - self.vocab_size)
-        return _Wrapped(self._tokenizer, tokens, self.special_ids, self._ends[0], self.ids)
+        return _Wrapped(self._tokenizer, tokens, self.special_ids, self._ends[0], self.spell)
 
 
 class _Wrapped:
@@ -105,14 +124,13 @@ class _Wrapped:
         tokens: list[bytes],
         special: tuple[int, ...],
         end: int,
-        ids: dict[bytes, int],
+        spell: Callable[[bytes], list[int]],
     ) -> None:
         self._tokenizer = tokenizer
         self.tokens = tokens
         self.special_token_ids = list(special)
         self.eos_token_id = end
-        self._ids = ids
-        self._longest = max(map(len, self._ids), default=1)
+        self._spell = spell
 
     def __call__(self, text: str) -> list[int]:
         """The tokens of a text that the grammar forces, as the model would have cut it.
@@ -124,7 +142,7 @@ class _Wrapped:
             ids = self._encoded(lead, text)
             if ids is not None and b"".join(self.tokens[i] for i in ids) == data:
                 return ids
-        return self._longest_fitting(data)
+        return self._spell(data)
 
     def _encoded(self, lead: str, text: str) -> list[int] | None:
         try:
@@ -136,17 +154,3 @@ class _Wrapped:
                 return None
             del ids[0]
         return ids if all(i < len(self.tokens) for i in ids) else None
-
-    def _longest_fitting(self, data: bytes) -> list[int]:
-        ids: list[int] = []
-        at = 0
-        while at < len(data):
-            for end in range(min(len(data), at + self._longest), at, -1):
-                found = self._ids.get(data[at:end])
-                if found is not None:
-                    ids.append(found)
-                    at = end
-                    break
-            else:
-                return ids  # What follows has no token; no mask will ask for it.
-        return ids
