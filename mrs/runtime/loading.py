@@ -249,6 +249,7 @@ def _open(
         max_kv_bytes=budget,
         max_kept_bytes=default_kept_bytes() if memory.kept is None else memory.kept,
         row_bytes=row_bytes,
+        can_reuse=cache.shape.can_reuse,
         max_logits=decoder.max_logits,
     )
     eos = frozenset(facts.eos_token_ids)

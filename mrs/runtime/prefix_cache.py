@@ -51,11 +51,18 @@ class PrefixCache:
     Args:
         max_bytes: memory of all of them together; 0 keeps none.
         row_bytes: memory that a row of so many tokens takes.
+        can_reuse: whether a row of so many tokens can be cut to so many.
     """
 
-    def __init__(self, max_bytes: int, row_bytes: Callable[[int], int]) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        row_bytes: Callable[[int], int],
+        can_reuse: Callable[[int, int], bool],
+    ) -> None:
         self._max_bytes = max_bytes
         self._row_bytes = row_bytes
+        self._can_reuse = can_reuse
         self._rows: dict[int, KeptRow] = {}
         self._clock = itertools.count()
 
@@ -94,11 +101,19 @@ class PrefixCache:
         return True
 
     def drop_beginnings(self, slot: int) -> Iterator[int]:
-        """Drop rows that are no more than the beginning of this one; gives their slots."""
+        """Drop rows that are no more than the beginning of this one; gives their slots.
+
+        Not those that it cannot be cut to.
+        """
         whole = self._rows[slot]
         for other, row in list(self._rows.items()):
             same = other != slot and row.salt == whole.salt
-            if same and common_prefix(row.tokens, whole.tokens) == len(row.tokens):
+            length = len(row.tokens)
+            if (
+                same
+                and common_prefix(row.tokens, whole.tokens) == length
+                and self._can_reuse(len(whole.tokens), length)
+            ):
                 del self._rows[other]
                 yield other
 
@@ -133,7 +148,9 @@ class PrefixCache:
             if row.salt != salt:
                 continue
             length = common_prefix(row.tokens, prompt)
-            if length >= SHORTEST_MATCH and (best is None or length > best.length):
+            if length < SHORTEST_MATCH or not self._can_reuse(len(row.tokens), length):
+                continue
+            if best is None or length > best.length:
                 best = Match(slot, length)
         return best
 
