@@ -223,31 +223,90 @@ def test_xtc_draws_only_what_it_spares() -> None:
     assert {sampler.sample(values.copy()) for _ in range(60)} == {1, 2}
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        SamplingParams(seed=5, typical_p=0.7),
-        SamplingParams(seed=5, top_n_sigma=1.0, min_p=0.05),
-        SamplingParams(seed=5, top_k=20, typical_p=0.8, top_p=0.9, min_p=0.02),
-        SamplingParams(seed=5, min_p=0.1),
-    ],
-    ids=str,
-)
-def test_draws_follow_the_distribution_that_the_filters_leave(params: SamplingParams) -> None:
-    values = logits(9, size=500)
-    kept = _filtered(values.astype(np.float64), params)
-    expected = np.where(kept, softmax(values), 0.0)
+CHAINS = [
+    SamplingParams(seed=5, typical_p=0.7),
+    SamplingParams(seed=5, top_n_sigma=1.0, min_p=0.05),
+    SamplingParams(seed=5, top_k=20, typical_p=0.8, top_p=0.9, min_p=0.02),
+    SamplingParams(seed=5, min_p=0.1),
+    SamplingParams(seed=5, top_p=0.9, temperature=0.7),
+    SamplingParams(seed=5, temperature=0.5),
+]
+
+
+@pytest.mark.parametrize(("size", "draws"), [(500, 2000), (17_000, 600)], ids=["small", "large"])
+@pytest.mark.parametrize("params", CHAINS, ids=range(len(CHAINS)))
+def test_draws_follow_the_distribution_that_the_filters_leave(
+    params: SamplingParams, size: int, draws: int
+) -> None:
+    """By chi-square; the larger vocabulary is one that is not read as a whole."""
+    values = logits(9, size=size, scale=3.0)
+    scaled = values.astype(np.float64) / params.temperature
+    kept = _filtered(scaled, params)
+    expected = np.where(kept, softmax(scaled), 0.0)
     expected /= expected.sum()
     sampler = Sampler(params)
-    drawn = np.bincount([sampler.sample(values.copy()) for _ in range(6000)], minlength=500)
+    drawn = np.bincount([sampler.sample(values) for _ in range(draws)], minlength=size)
     assert not drawn[~kept].any()
-    often = expected * 6000 >= 5
+    often = expected * draws >= 5
     result = stats.chisquare(
         np.append(drawn[often], drawn[~often].sum() + 1e-9),
-        np.append(expected[often], expected[~often].sum() + 1e-9 / 6000) * drawn.sum(),
+        np.append(expected[often], expected[~often].sum() + 1e-9 / draws) * drawn.sum(),
         sum_check=False,
     )
     assert result.pvalue > 1e-4
+
+
+def test_xtc_excludes_as_often_as_asked_for() -> None:
+    values = np.log(np.array([0.5, 0.3, 0.2], np.float32))
+    sampler = Sampler(SamplingParams(seed=11, xtc_probability=0.4, xtc_threshold=0.25))
+    drawn = np.bincount([sampler.sample(values) for _ in range(3000)], minlength=3)
+    expected = 0.6 * np.array([0.5, 0.3, 0.2]) + 0.4 * np.array([0.0, 0.6, 0.4])
+    assert stats.chisquare(drawn, expected * 3000).pvalue > 1e-4
+
+
+def test_suppressed_tokens_are_never_drawn() -> None:
+    values = np.array([9.0, 1.0, 8.0, 0.0], np.float32)
+    greedy = Sampler(SamplingParams(temperature=0.0, suppress_tokens=(0, 2)))
+    assert greedy.sample(values.copy()) == 1
+    drawing = Sampler(SamplingParams(seed=1, suppress_tokens=(0, 2)))
+    assert {drawing.sample(values.copy()) for _ in range(50)} == {1, 3}
+
+
+@pytest.mark.parametrize(
+    ("params", "adjusts"),
+    [
+        (SamplingParams(), False),
+        (SamplingParams(top_p=0.5, logprobs=3), False),
+        (SamplingParams(logit_bias=((1, 1.0),)), True),
+        (SamplingParams(presence_penalty=0.1), True),
+        (SamplingParams(suppress_tokens=(1,)), True),
+        (SamplingParams(min_tokens=1), True),
+    ],
+    ids=str,
+)
+def test_logits_are_left_alone_where_nothing_adjusts_them(
+    params: SamplingParams, adjusts: bool
+) -> None:
+    values = logits(3, size=20_000)
+    before = values.copy()
+    sampler = Sampler(params, eos_token_ids=[0], prompt_ids=[1])
+    assert sampler.adjusts is adjusts
+    sampler.sample(values)
+    if not adjusts:
+        np.testing.assert_array_equal(values, before)
+
+
+@pytest.mark.parametrize("params", CHAINS, ids=range(len(CHAINS)))
+def test_a_row_draws_alone_what_it_draws_among_others(params: SamplingParams) -> None:
+    """Rows share room for numbers, and nothing else."""
+    rows = [logits(seed, size=17_000) for seed in range(12)]
+    alone = [Sampler(params, index).sample(row) for index, row in enumerate(rows)]
+    others = Sampler(SamplingParams(seed=1, typical_p=0.5))
+    among = []
+    for index, row in enumerate(rows):
+        others.sample(rows[-1])
+        among.append(Sampler(params, index).sample(row))
+    assert among == alone
 
 
 def _filtered(values: np.ndarray, params: SamplingParams) -> np.ndarray:
