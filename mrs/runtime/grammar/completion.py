@@ -58,7 +58,7 @@ class CompletionPlanner:
         """The token to take, where ``remaining`` may come, this one included."""
         if self._check_at is None:
             self._check_at = _next_check(remaining, len(self._plan or ()))
-        if remaining > self._check_at or self._steps <= 0:
+        if remaining > self._check_at:
             self._plan = None
             return token
         probe = self._matcher.probe()
@@ -67,7 +67,7 @@ class CompletionPlanner:
             self._plan = after
             self._check_at = _next_check(remaining - 1, len(after))
             return token
-        if self._plan is None and not probe.accepting:
+        if self._plan is None and self._steps > 0 and not probe.accepting:
             self._plan = self._thorough(probe.copy(), remaining)
         if self._plan and len(self._plan) <= remaining:
             self._stats.steered += 1
@@ -82,7 +82,7 @@ class CompletionPlanner:
             if len(rest) <= limit and probe.completed_by([token, *rest]):
                 return rest
         after = probe.copy()
-        if not after.take(token):
+        if self._steps <= 0 or not after.take(token):
             return None
         search = PlanSearch(self._preferences, limit, self._plan)
         plan = search.glance(after)
@@ -101,7 +101,8 @@ class CompletionPlanner:
             text = text[len(piece) :]
             if not text:
                 break
-        yield plan
+        # Beside the plan, as white space is, or instead of its beginning.
+        yield from (plan[start:] for start in range(min(3, len(plan))))
 
     def _thorough(self, probe: Probe, limit: int) -> Plan | None:
         search = PlanSearch(self._preferences, limit, most_steps=min(150, self._steps))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mrs.runtime.grammar.token_mask import Bits, contains, members
 
+_OPENS = 4000
 # Outside of free text: the first that matches counts. Longer tokens are better by their length.
 _CLASSES: tuple[tuple[int, bytes], ...] = (
     (0, rb"[\]})]+"),
@@ -23,7 +24,7 @@ _CLASSES: tuple[tuple[int, bytes], ...] = (
     (600, rb'"[\]}]+'),
     (700, rb'"[^\s"\[{(\\]+'),
     (5000, rb"\s+"),
-    (4000, rb"(?s:.*[\[{(].*)"),
+    (_OPENS, rb"(?s:.*[\[{(].*)"),
     (3000, rb"\s(?s:.*)"),
     (2000, rb"(?s:.+)"),
 )
@@ -76,7 +77,9 @@ class TokenPreferences:
         beginnings = np.fromiter(map(_beginning, pieces), np.int32)
         separators = np.fromiter((bool(_SEPARATOR.fullmatch(p)) for p in pieces), np.bool_)
         letter = pieces.index(b"a") if b"a" in pieces else None
-        return cls(outside - lengths, inside - lengths, beginnings, separators, letter)
+        # What begins something should begin no more than that.
+        outside += np.where(outside == _OPENS, lengths, -lengths)
+        return cls(outside, inside - lengths, beginnings, separators, letter)
 
     def with_names(self, names: Iterable[str], ids: dict[bytes, int]) -> TokenPreferences:
         """The same, but these properties are better than others.

@@ -61,14 +61,15 @@ class _Bytes:
         self.tokens = [b""] * setup["size"]
         for index, text in special.items():
             self.tokens[index] = text.encode()
-        free = (index for index in range(setup["size"]) if index not in special)
-        for byte, index in zip(range(256), free, strict=False):
+        free = [index for index in range(setup["size"]) if index not in special][:256]
+        for byte, index in enumerate(free):
             self.tokens[index] = bytes([byte])
+        self._ids = free
         self.special_token_ids = list(special)
         self.eos_token_id = setup["eos"][0]
 
     def __call__(self, text: str) -> list[int]:
-        return []
+        return [self._ids[byte] for byte in text.encode() if byte < len(self._ids)]
 
 
 def _limit(what: int, value: int) -> None:
