@@ -53,14 +53,21 @@ class Tally:
 
     ``completion_tokens`` counts every token that was drawn, the end-of-sequence token and those
     of a stop string included: it is what was computed, streamed or not. ``cached_tokens`` are
-    those of the prompt that were not.
+    those of the prompt that were not; ``dropped_tokens`` those that a prompt lost because it was
+    too long.
     """
 
     def __init__(self, prompt_tokens: int, choices: int) -> None:
-        self.prompt_tokens = prompt_tokens
+        self._sent_tokens = prompt_tokens
         self.completion_tokens = 0
         self.cached_tokens = 0
+        self.dropped_tokens = 0
         self._open_choices = choices
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt as the model sees it."""
+        return self._sent_tokens - self.dropped_tokens
 
     def count(self, deltas: tuple[GenerationDelta, ...]) -> None:
         """Take note of deltas.
@@ -71,6 +78,7 @@ class Tally:
         for delta in deltas:
             self.completion_tokens += len(delta.token_ids)
             self.cached_tokens = max(self.cached_tokens, delta.cached_tokens)
+            self.dropped_tokens = max(self.dropped_tokens, delta.dropped_tokens)
             if delta.finish_reason is not None:
                 self._open_choices -= 1
                 _require_success(delta)
@@ -86,7 +94,7 @@ class Tally:
 
 
 class BatchTally(Tally):
-    """The same for several requests: each has cached tokens of its own."""
+    """The same for several requests: each has cached and dropped tokens of its own."""
 
     def __init__(self, requests: Sequence[GenerationRequest]) -> None:
         super().__init__(
@@ -95,14 +103,17 @@ class BatchTally(Tally):
         )
         self._request_of = [i for i, request in enumerate(requests) for _ in range(request.n)]
         self._cached = [0] * len(requests)
+        self._dropped = [0] * len(requests)
 
     def count(self, deltas: tuple[GenerationDelta, ...]) -> None:
         """Take note of deltas; see `Tally.count`."""
         for delta in deltas:
             request = self._request_of[delta.index]
             self._cached[request] = max(self._cached[request], delta.cached_tokens)
+            self._dropped[request] = max(self._dropped[request], delta.dropped_tokens)
         super().count(deltas)
         self.cached_tokens = sum(self._cached)
+        self.dropped_tokens = sum(self._dropped)
 
 
 class Answer(Protocol):

@@ -16,6 +16,10 @@ _MESSAGES = ("messages", "input")
 _TOOLS = ("tools", "functions")
 _STOPS = ("stop", "stop_sequences")
 _CHOICES = ("n", "best_of")
+_SCHEMAS = (
+    *("tools", "functions", "response_format", "text", "grammar"),
+    *("output_config", "output_format"),
+)
 
 
 class TooManyError(RequestError):
@@ -44,7 +48,7 @@ def check_limits(request: object, limits: RequestLimits) -> None:
     # A list of numbers is one prompt of token ids.
     if isinstance(prompt, Sequence) and prompt and not isinstance(prompt[0], int):
         _check_count("prompt", _length(prompt), limits.prompts, "prompts")
-    for name in ("tools", "functions", "response_format", "text", "grammar"):
+    for name in _SCHEMAS:
         _check_schema(name, _field(request, name), limits.schema_bytes)
 
 

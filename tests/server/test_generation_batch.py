@@ -141,6 +141,13 @@ def test_cancelled_it_asks_for_no_more() -> None:
     run(main)
 
 
+def test_the_tally_knows_what_each_prompt_lost() -> None:
+    tally = BatchTally((GenerationRequest((1, 2, 3), n=2), GenerationRequest((4, 5))))
+    for index, dropped in enumerate((2, 2, 1)):
+        tally.count((GenerationDelta(index, "", (7,), dropped_tokens=dropped),))
+    assert tally.prompt_tokens == 5 - 2 - 1
+
+
 def test_the_tally_adds_up_what_each_prompt_had_cached() -> None:
     asked = (GenerationRequest((1, 2, 3), n=2), GenerationRequest((4, 5)))
     tally = BatchTally(asked)

@@ -79,10 +79,10 @@ class _MessageAnswer:
             return {"stop_reason": "stop_sequence", "stop_sequence": stop}
         return {"stop_reason": "end_turn", "stop_sequence": None}
 
-    def _usage(self, cached_tokens: int, output_tokens: int) -> dict[str, Any]:
+    def _usage(self, prompt_tokens: int, cached_tokens: int, output_tokens: int) -> dict[str, Any]:
         """Token counts; what was cached is no part of the input tokens, as Anthropic counts."""
         return {
-            "input_tokens": len(self.generation.prompt_ids) - cached_tokens,
+            "input_tokens": prompt_tokens - cached_tokens,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": cached_tokens,
             "output_tokens": output_tokens,
@@ -90,7 +90,7 @@ class _MessageAnswer:
 
     def _last_usage(self, tally: Tally) -> dict[str, Any]:
         details = {"thinking_tokens": self._finished.reasoning_tokens}
-        usage = self._usage(tally.cached_tokens, tally.completion_tokens)
+        usage = self._usage(tally.prompt_tokens, tally.cached_tokens, tally.completion_tokens)
         return {**usage, "output_tokens_details": details}
 
 
@@ -138,13 +138,14 @@ class StreamedMessage(_MessageAnswer):
     def _start(self, deltas: tuple[GenerationDelta, ...]) -> bytes:
         # Only by now is it known how much of the prompt was cached.
         cached = max((delta.cached_tokens for delta in deltas), default=0)
-        usage = {**self._usage(cached, 0), "service_tier": "standard"}
+        dropped = max((delta.dropped_tokens for delta in deltas), default=0)
+        usage = self._usage(len(self.generation.prompt_ids) - dropped, cached, 0)
         message = {
             **self._header,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": usage,
+            "usage": {**usage, "service_tier": "standard"},
         }
         return event(
             orjson.dumps({"type": "message_start", "message": message}), name="message_start"

@@ -42,7 +42,9 @@ class ScriptedReader:
         yield next(self._events)
 
 
-def message(events: Events, *, at_context_end: bool = False, **fields: Any) -> bytes:
+def message(
+    events: Events, *, at_context_end: bool = False, dropped: int = 0, **fields: Any
+) -> bytes:
     """What a client gets for an answer of these events, each in a step of its own."""
     body = {"max_tokens": 100, "messages": [{"role": "user", "content": "hi"}], **fields}
     request = parse(MessagesRequest, json.dumps(body).encode())
@@ -54,7 +56,7 @@ def message(events: Events, *, at_context_end: bool = False, **fields: Any) -> b
     sent = b""
     for event in events:
         ended = FinishReason.STOP if isinstance(event, Finished) else None
-        step = (GenerationDelta(0, "", (7,), ended, cached_tokens=2),)
+        step = (GenerationDelta(0, "", (7,), ended, cached_tokens=2, dropped_tokens=dropped),)
         tally.count(step)
         sent += answer.add(step)
     return sent + answer.close(tally)

@@ -107,6 +107,11 @@ def test_the_first_event_tells_the_prompts_tokens_and_what_was_cached() -> None:
     assert usage["output_tokens"] == 0
 
 
+def test_a_prompt_that_lost_its_beginning_is_counted_without_it() -> None:
+    for body in (whole(HELLO, dropped=2), streamed(HELLO, dropped=2)[0]["message"]):
+        assert body["usage"]["input_tokens"] == 1
+
+
 def test_the_last_usage_counts_all_tokens_that_were_drawn() -> None:
     (last,) = [event for event in streamed(HELLO) if event["type"] == "message_delta"]
     assert last["usage"]["output_tokens"] == 3
