@@ -15,7 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from mrs.cli.console import format_size, plural, printable
-from mrs.model_repo.lock import EmbeddingFacts, EmbeddingParityRecord, ModelLock, ParityRecord
+from mrs.model_repo.lock import (
+    CacheParityRecord,
+    EmbeddingFacts,
+    EmbeddingParityRecord,
+    ModelLock,
+    ParityRecord,
+)
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.measurements import read_measurements
 from mrs.model_repo.version import BrokenVersion, ModelVersion
@@ -49,6 +55,7 @@ def version_proof(version: ModelVersion) -> dict[str, Any]:
     return {
         "artifact_digest": artifact_digest(lock),
         "parity": None if lock.parity is None else lock.parity.model_dump(mode="json"),
+        "int8_cache": None if lock.int8_cache is None else lock.int8_cache.model_dump(mode="json"),
         "speed": None if speed is None else speed.model_dump(mode="json"),
     }
 
@@ -130,6 +137,8 @@ def _model_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     yield "context", f"{model.context_length} tokens"
     yield "vocabulary", f"{model.vocab_size} tokens"
     yield "layers", f"{model.num_layers} ({model.num_kv_heads} KV heads of {model.head_dim})"
+    if any(model.kv_windows):
+        yield "windows", _windows(model.kv_windows)
     if model.embedding is not None:
         yield from _embedding_facts(model.embedding)
     yield "begin token", f"{begin}{' (added to prompts)' if model.add_bos else ''}"
@@ -140,6 +149,13 @@ def _model_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     yield "path", str(version.path)
     yield "input digest", version.lock.input_digest
     yield "artifact digest", artifact_digest(version.lock)
+
+
+def _windows(windows: Sequence[int | None]) -> str:
+    sizes = Counter(window for window in windows if window is not None)
+    return ", ".join(
+        f"{plural(count, 'layer')} of {size} tokens" for size, count in sorted(sizes.items())
+    )
 
 
 def _embedding_facts(facts: EmbeddingFacts) -> Iterable[tuple[str, str]]:
@@ -167,10 +183,20 @@ def quality_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     else:
         reason = "an older mrs made it" if parity is None else parity.not_measured
         yield "parity", f"not measured: {reason}"
+    yield from _cache_facts(version)
     if speed is not None:
         yield "decode", f"{speed.decode_tokens_per_second:g} tok/s"
         yield "prefill", f"{speed.prefill_tokens_per_second:g} tok/s"
         yield "measured on", f"{speed.processor}, {plural(speed.threads, 'thread')}"
+
+
+def _cache_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
+    measured = version.lock.int8_cache
+    if isinstance(measured, CacheParityRecord):
+        kl = f"mean KL {measured.mean_kl:g} (largest {measured.max_kl:g})"
+        yield "int8 KV cache", f"{kl}, top-1 {measured.top1:g} % of those with a float32 cache"
+    elif measured is not None and not version.has_int8_cache:
+        yield "int8 KV cache", f"none: {measured.not_measured}"
 
 
 def quality_sentence(version: ModelVersion) -> str:

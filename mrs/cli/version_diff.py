@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrs.export.locked import Difference, input_differences
-from mrs.model_repo.lock import EmbeddingParityRecord, ModelLock, ParityRecord
+from mrs.model_repo.lock import (
+    CacheParityRecord,
+    EmbeddingParityRecord,
+    ModelLock,
+    ParityRecord,
+)
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.measurements import Measurements
 from mrs.model_repo.version import ModelVersion
@@ -80,6 +85,11 @@ def figures(
     embeds = any(isinstance(parity, EmbeddingParityRecord) for parity in parities)
     for name, unit, field, smaller in _OF_VECTORS if embeds else _OF_LOGITS:
         yield Figure(name, unit, _fields(parities, field), smaller)
+    caches = [
+        version.lock.int8_cache if isinstance(version.lock.int8_cache, CacheParityRecord) else None
+        for version in versions
+    ]
+    yield Figure("mean KL of int8 KV cache", "nats", _fields(caches, "mean_kl"), True)
     for name, field in (
         ("decode", "decode_tokens_per_second"),
         ("prefill", "prefill_tokens_per_second"),
