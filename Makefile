@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test check lint types layers clean
+.PHONY: help install demo test schema-suite check lint types layers clean
 
 help: ## Show the targets.
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 # Made again when the dependencies change. The stamp comes last: what was cut short starts over.
 # Python compiles what is used when it is used; compiling all of it here would take half a minute.
@@ -29,6 +29,14 @@ demo: $(STAMP) ## Export a real model, serve it, ask it a question.
 
 test: $(STAMP) ## Run all tests.
 	$(BIN)/python -m pytest
+
+SUITE := jsonschema==4.26.0
+
+schema-suite: $(STAMP) ## JSON-Schema-Test-Suite, fetched from a package, against grammars.
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  $(BIN)/python -m pip download --quiet --no-deps --no-binary :all: --dest "$$folder" $(SUITE) && \
+	  tar -xzf "$$folder"/jsonschema-*.tar.gz -C "$$folder" --strip-components 1 && \
+	  MRS_JSON_SCHEMA_TEST_SUITE="$$folder/json" $(BIN)/python -m pytest tests/runtime/grammar/test_schema_suite.py
 
 check: lint types layers test ## Everything that CI runs.
 

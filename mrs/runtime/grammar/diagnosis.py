@@ -19,7 +19,6 @@ _INDENT = 4
 _HINTS = {
     "oneOf": "Use 'anyOf', or set 'coerce_one_of' in 'x-guidance' to have it taken for 'anyOf'.",
     "Unimplemented": "Leave them out, or set 'lenient' in 'x-guidance' to have them ignored.",
-    "format": "Leave it out, or set 'lenient' in 'x-guidance' to have it ignored.",
 }
 
 

@@ -23,6 +23,23 @@ _OPTIONS = frozenset(
         "json_allow_general_unicode_escapes",
     }
 )
+_FORMATS = frozenset(
+    {
+        "date",
+        "date-time",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "time",
+        "unknown",
+        "uri",
+        "uuid",
+    }
+)
+# What is in these is no schema.
+_VALUES = frozenset({"const", "enum", "default", "examples"})
 
 
 def json_whitespace() -> dict[str, Any]:
@@ -104,7 +121,20 @@ def _schema(source: str) -> dict[str, Any]:
             hint=f"There are {', '.join(sorted(_OPTIONS))}.",
         )
     whitespace = {} if options.get("whitespace_flexible") is not None else json_whitespace()
-    return {**schema, "x-guidance": whitespace | options}
+    return {**_with_known_formats(schema), "x-guidance": whitespace | options}
+
+
+def _with_known_formats(schema: Any) -> Any:
+    """The schema without formats that the library would refuse: by the draft they say nothing."""
+    if isinstance(schema, list):
+        return [_with_known_formats(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: inner if key in _VALUES else _with_known_formats(inner)
+        for key, inner in schema.items()
+        if key != "format" or not isinstance(inner, str) or inner in _FORMATS
+    }
 
 
 def _own_form(source: str) -> str:

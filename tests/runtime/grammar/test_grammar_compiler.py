@@ -57,7 +57,7 @@ def deep(levels: int) -> dict[str, Any]:
         (json_schema_grammar({"$ref": "#"}), "matches no text"),
         (json_schema_grammar(deep(70)), "more than 64 levels"),
         (json_schema_grammar('{"a":' * 40_000), "The JSON schema cannot be read"),
-        (regex_grammar("(" * 500 + "a" + ")" * 500), "nest limit"),
+        (regex_grammar("(" * 500 + "a" + ")" * 500), "nested parentheses"),
         (regex_grammar("x" * 300_000), "at most 262144"),
         (regex_grammar(""), "is empty"),
         (llguidance_grammar("{}"), "a list 'grammars'"),

@@ -88,3 +88,15 @@ def test_between_json_tokens_there_is_no_endless_white_space(compiler: GrammarCo
     assert accepts(constraint, '{"a": 1,\n    "b" :2\n}')
     assert not accepts(constraint, '{  "a":1}')
     assert not accepts(constraint, '{\n\n"a":1}')
+
+
+def test_a_format_that_nobody_knows_says_nothing(compiler: GrammarCompiler) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"format": {"type": "string", "format": "file-path"}},
+        "required": ["format"],
+    }
+    constraint = constrained(compiler, json_schema_grammar(schema))
+    assert accepts(constraint, '{"format":"a/b"}')
+    value = json_schema_grammar({"const": {"format": "file-path"}})
+    assert accepts(constrained(compiler, value), '{"format":"file-path"}')
