@@ -97,7 +97,8 @@ def _loose(tool: FunctionTool) -> FunctionTool:
         member.name: {"type": "string"} if is_text(tool.parameters or {}, member.name) else {}
         for member in members(tool)
     }
-    return FunctionTool(tool.name, parameters={"type": "object", "properties": properties})
+    anything = {"type": "object", "properties": properties, "additionalProperties": True}
+    return FunctionTool(tool.name, parameters=anything)
 
 
 def _text(wanted: Grammar, form: ChatFormat, lark: LarkBuilder) -> str:

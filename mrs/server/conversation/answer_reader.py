@@ -74,7 +74,7 @@ class ParsingReader(AnswerReader):
         sink = self._sink
         self._feed.end()
         self._advance()
-        sink.finish()
+        sink.finish(cut=delta.finish_reason is FinishReason.LENGTH)
         reason = delta.finish_reason.value
         if delta.finish_reason is FinishReason.STOP:
             sink.end()

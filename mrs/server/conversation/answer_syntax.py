@@ -96,7 +96,8 @@ def read_calls(tools: ToolFormat, feed: Feed, sink: EventSink, marker: str) -> R
     if good:
         return True
     if not sink.in_call:
-        sink.text(left)
+        is_cut = not (yield from feed.peek())
+        (sink.cut_call if is_cut else sink.text)(left)
         return sink.calls > before
     if not tools.ends:
         yield from _pass(feed, sink.arguments)

@@ -51,6 +51,7 @@ class EventSink:
         self._thinks = False
         self._arguments: list[str] | None = None
         self._calls = 0
+        self._cut_call = ""
         self.on_progress: Callable[[], None] | None = None
 
     @property
@@ -131,8 +132,20 @@ class EventSink:
         self._skips_spaces = True
         self._progress()
 
-    def finish(self) -> None:
-        """The answer has ended: white space at the end of its text is part of it."""
+    def cut_call(self, text: str) -> None:
+        """The answer has ended in what may be the beginning of a call."""
+        self._cut_call = text
+
+    def finish(self, *, cut: bool) -> None:
+        """The answer has ended: white space at the end of its text is part of it.
+
+        Args:
+            cut: by the limit of tokens. Then the beginning of a call is nothing, otherwise text.
+        """
+        if not cut:
+            self.text(self._cut_call)
+        elif self._cut_call:
+            self._spaces = ""
         if self._spaces and not self._thinks and not self._calls:
             self._events.append(TextDelta(self._spaces))
         self._spaces = ""

@@ -73,6 +73,16 @@ def test_calls_within_reasoning_are_reasoning() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("finish", "text"), [(FinishReason.LENGTH, "Hi"), (FinishReason.STOP, 'Hi\n<tool_call>{"na')]
+)
+def test_the_beginning_of_a_call_is_text_only_if_the_model_stopped_there(
+    finish: FinishReason, text: str
+) -> None:
+    events = read(reader_of("hermes"), ["Hi\n<tool_call>", '{"na'], finish)
+    assert joined(events) == [TextDelta(text), Finished(finish.value)]
+
+
 def test_channels() -> None:
     text = (
         "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant<|channel|>commentary"

@@ -17,6 +17,20 @@ Call = tuple[str, Mapping[str, Any]]
 """A function's name, and the arguments."""
 
 
+_MORE_MEMBERS = ("additionalProperties", "patternProperties", "$ref", "anyOf", "oneOf", "allOf")
+
+
+def forced_schema(tool: FunctionTool) -> Mapping[str, Any]:
+    """What forced arguments match: the tool's schema, without members that it does not name.
+
+    Schemas that do not say so allow any others, and small models then make some up.
+    """
+    schema = tool.parameters or {}
+    if not schema.get("properties") or any(keyword in schema for keyword in _MORE_MEMBERS):
+        return {"type": "object", **schema}
+    return {"type": "object", **schema, "additionalProperties": False}
+
+
 class ToolFormat(ABC):
     """Reads, writes and forces calls.
 
@@ -74,7 +88,7 @@ class ToolFormat(ABC):
     def call_grammar(self, tool: FunctionTool, lark: LarkBuilder) -> str:
         """What matches a call of this tool."""
         before, after = self.around_arguments(tool.name)
-        schema = lark.json(tool.parameters or {"type": "object"})
+        schema = lark.json(forced_schema(tool))
         return f"{lark.literal(before)} {schema} {lark.literal(after)}"
 
     def write(self, calls: Sequence[Call]) -> MixedText:
