@@ -193,8 +193,9 @@ def quality_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
 def _cache_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     measured = version.lock.int8_cache
     if isinstance(measured, CacheParityRecord):
+        yield "mean KL with int8 KV cache", f"{measured.float32_kl:g}"
         kl = f"mean KL {measured.mean_kl:g} (largest {measured.max_kl:g})"
-        yield "int8 KV cache", f"{kl}, top-1 {measured.top1:g} % of those with a float32 cache"
+        yield "int8 KV cache against fp32", f"{kl}, top-1 {measured.top1:g} %"
     elif measured is not None and not version.has_int8_cache:
         yield "int8 KV cache", f"none: {measured.not_measured}"
 

@@ -193,6 +193,7 @@ class CacheParityRecord(_Frozen):
         mean_kl: mean of KL(float32 cache || 8-bit cache) over the positions, in nats.
         max_kl: the largest.
         top1: percentage of positions whose likeliest token is the same.
+        float32_kl: mean of KL(float32 graph || 8-bit cache), to be held against the model's own.
     """
 
     text_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -200,6 +201,7 @@ class CacheParityRecord(_Frozen):
     mean_kl: float = Field(ge=0, allow_inf_nan=False)
     max_kl: float = Field(ge=0, allow_inf_nan=False)
     top1: float = Field(ge=0, le=100)
+    float32_kl: float = Field(ge=0, allow_inf_nan=False)
 
 
 class UnmeasuredParity(_Frozen):

@@ -20,7 +20,11 @@ def graph_for(version: ModelVersion, type: KVCacheType) -> Path:
         return version.graph_path
     if not version.has_int8_cache:
         measured = version.lock.int8_cache
-        reason = measured.not_measured if isinstance(measured, UnmeasuredParity) else "older mrs"
+        reason = (
+            measured.not_measured
+            if isinstance(measured, UnmeasuredParity)
+            else "an older mrs made it"
+        )
         raise UsageError(
             f"{version.reference} has no scales for an 8-bit KV cache ({reason:.200}).",
             hint="Export the model again, or leave --kv-cache-type out.",

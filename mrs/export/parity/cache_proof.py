@@ -1,54 +1,73 @@
-"""Measures a model with an 8-bit KV cache against itself with a float32 one."""
+"""Measures a model with an 8-bit KV cache, beside the same with a float32 one."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mrs.export.parity.divergence import DivergenceMeter
-from mrs.export.parity.figures import chunk_length, significant
-from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
+from mrs.export.parity.figures import significant
+from mrs.export.parity.graph_runner import GraphRunner
 from mrs.export.parity.text import TokenizedText
-from mrs.export.progress import Progress
-from mrs.model_repo.lock import CacheParityRecord
+from mrs.model_repo.lock import CacheParityRecord, UnmeasuredParity
 
 
-def compare_caches(
-    model: GraphRunner, int8_graph: Path, text: TokenizedText, threads: int, progress: Progress
-) -> CacheParityRecord:
-    """Run both graphs over the text.
+class CacheMeter:
+    """Compares with both: the model with a float32 cache, and its float32 graph.
+
+    Two models that round their activations differ from one another by more than either differs
+    from float32, whatever has set them apart. So the first figure alone would say little.
 
     Args:
-        model: the graph with a float32 cache.
-        int8_graph: ``model.int8kv.onnx``, weights and scales beside it.
-        text: to compare on.
-        threads: threads of each operator.
-        progress: told of the tokens.
-
-    Raises:
-        NotMeasurableError: logits are not finite.
-        ModelLoadError: ONNX Runtime refuses the graph.
+        open_runner: loads the graph over an 8-bit cache; called when there is something to compare.
     """
-    meter = DivergenceMeter()
-    length = chunk_length(model.vocabulary)
-    int8 = GraphRunner(int8_graph, capacity=text.longest, threads=threads)
-    try:
-        with progress.phase("Compare KV caches", total=text.tokens) as advance:
-            for window in text.windows:
-                for start in range(0, len(window), length):
-                    chunk = window[start : start + length]
-                    expected, got = model.run(chunk, start, 0), int8.run(chunk, start, 0)
-                    meter.add(expected, got, window[start + 1 : start + 1 + len(chunk)])
-                    advance(len(chunk))
-    finally:
-        int8.close()
-    divergence = meter.result()
-    if not math.isfinite(divergence.mean_kl):
-        raise NotMeasurableError("the logits of the text are not finite")
-    return CacheParityRecord(
-        text_sha256=text.sha256,
-        tokens=text.tokens,
-        mean_kl=significant(divergence.mean_kl),
-        max_kl=significant(divergence.max_kl),
-        top1=round(divergence.top1, 2),
-    )
+
+    def __init__(self, open_runner: Callable[[], GraphRunner]) -> None:
+        self._open_runner = open_runner
+        self._runner: GraphRunner | None = None
+        self._from_model, self._from_reference = DivergenceMeter(), DivergenceMeter()
+
+    def add(
+        self,
+        chunk: NDArray[np.int64],
+        past: int,
+        reference: NDArray[np.float32],
+        model: NDArray[np.float32],
+        targets: NDArray[np.int64],
+    ) -> None:
+        """Compute some positions and compare them.
+
+        Args:
+            chunk: the tokens.
+            past: how many came before.
+            reference: logits of the float32 graph.
+            model: logits of the model with a float32 cache.
+            targets: as `DivergenceMeter.add` has them.
+        """
+        if self._runner is None:
+            self._runner = self._open_runner()
+        logits = self._runner.run(chunk, past, 0)
+        self._from_model.add(model, logits, targets)
+        self._from_reference.add(reference, logits, targets)
+
+    def close(self) -> None:
+        """Let go of the graph."""
+        if self._runner is not None:
+            self._runner.close()
+
+    def record(self, text: TokenizedText) -> CacheParityRecord | UnmeasuredParity:
+        """What came out."""
+        divergence, reference = self._from_model.result(), self._from_reference.result()
+        if not all(map(math.isfinite, (divergence.mean_kl, reference.mean_kl))):
+            return UnmeasuredParity(not_measured="the logits of the text are not finite")
+        return CacheParityRecord(
+            text_sha256=text.sha256,
+            tokens=text.tokens,
+            mean_kl=significant(divergence.mean_kl),
+            max_kl=significant(divergence.max_kl),
+            top1=round(divergence.top1, 2),
+            float32_kl=significant(reference.mean_kl),
+        )

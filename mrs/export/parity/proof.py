@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mrs.cpu import usable_cpus
 from mrs.errors import RuntimeUnavailableError, StorageError
-from mrs.export.parity.cache_proof import compare_caches
+from mrs.export.parity.cache_proof import CacheMeter
 from mrs.export.parity.divergence import Divergence, DivergenceMeter
 from mrs.export.parity.figures import chunk_length, significant
 from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
@@ -141,10 +141,21 @@ class _Measurement:
             return _unmeasured(str(error))
         measurements = self._measure_speed(runner, text.longest)
         try:
-            parity = _record(self._compare(runner, text), text)
+            with ExitStack() as stack:
+                cache = self._cache_meter(stack, text)
+                parity = _record(self._compare(runner, text, cache), text)
+                int8_cache = None if cache is None else cache.record(text)
         except NotMeasurableError as error:
             return _unmeasured(str(error), measurements)
-        return Proof(parity, measurements, self._compare_caches(runner, text))
+        return Proof(parity, measurements, int8_cache)
+
+    def _cache_meter(self, stack: ExitStack, text: TokenizedText) -> CacheMeter | None:
+        if not self._model.cache_scales.is_file():
+            return None
+        graph = self._model.int8_cache_graph
+        meter = CacheMeter(lambda: self._runner(graph, text.longest))
+        stack.callback(meter.close)
+        return meter
 
     def _runner(self, graph: Path, capacity: int, *, mapped: bool = False) -> GraphRunner:
         return GraphRunner(graph, capacity=capacity, threads=self._threads, mapped=mapped)
@@ -153,9 +164,11 @@ class _Measurement:
         with self._progress.phase("Measure speed"):
             return as_measurements(measure_speed(runner, capacity), self._threads)
 
-    def _compare(self, runner: GraphRunner, text: TokenizedText) -> Divergence:
+    def _compare(
+        self, runner: GraphRunner, text: TokenizedText, cache: CacheMeter | None
+    ) -> Divergence:
         if self._model.is_reference:
-            return self._meter(runner, runner, text)
+            return self._meter(runner, runner, text, cache)
         if self._mode is ParityMode.AUTO:
             reason = obstacle(self._model.parameters, self._model.folder)
             if reason is not None:
@@ -165,20 +178,8 @@ class _Measurement:
             reference = self._runner(folder / "model.onnx", text.longest, mapped=True)
             stack.callback(reference.close)  # Before the scratch folder goes.
             stack.enter_context(lean_mapping(folder / "model.onnx.data"))
-            return self._meter(reference, runner, text)
+            return self._meter(reference, runner, text, cache)
         raise AssertionError("unreachable")
-
-    def _compare_caches(
-        self, runner: GraphRunner, text: TokenizedText
-    ) -> CacheParityRecord | UnmeasuredParity | None:
-        model = self._model
-        if not model.cache_scales.is_file():
-            return None
-        try:
-            graph, threads = model.int8_cache_graph, self._threads
-            return compare_caches(runner, graph, text, threads, self._progress)
-        except NotMeasurableError as error:
-            return UnmeasuredParity(not_measured=str(error))
 
     def _write_reference(self, stack: ExitStack) -> Path:
         """Write the float32 graph into a folder that goes when the stack is unwound."""
@@ -193,7 +194,13 @@ class _Measurement:
             raise NotMeasurableError("the float32 graph could not be written") from error
         return folder
 
-    def _meter(self, reference: GraphRunner, model: GraphRunner, text: TokenizedText) -> Divergence:
+    def _meter(
+        self,
+        reference: GraphRunner,
+        model: GraphRunner,
+        text: TokenizedText,
+        cache: CacheMeter | None,
+    ) -> Divergence:
         meter = DivergenceMeter()
         length = chunk_length(model.vocabulary)
         with self._progress.phase("Compare with float32", total=text.tokens) as advance:
@@ -202,7 +209,10 @@ class _Measurement:
                     chunk = window[start : start + length]
                     expected = reference.run(chunk, start, 0)
                     got = expected if model is reference else model.run(chunk, start, 0)
-                    meter.add(expected, got, window[start + 1 : start + 1 + len(chunk)])
+                    targets = window[start + 1 : start + 1 + len(chunk)]
+                    meter.add(expected, got, targets)
+                    if cache is not None:
+                        cache.add(chunk, start, expected, got, targets)
                     advance(len(chunk))
         return meter.result()
 

@@ -29,7 +29,7 @@ from mrs.export.parity.proof import (
 )
 from mrs.export.parity.quality_gate import QualityGate
 from mrs.export.parity.text import tokenize_text
-from mrs.model_repo.lock import ParityRecord, UnmeasuredParity
+from mrs.model_repo.lock import CacheParityRecord, ParityRecord, UnmeasuredParity
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.measurements import read_measurements
 from mrs.model_repo.verification import verify
@@ -275,3 +275,21 @@ def test_available_memory_is_what_the_system_says(tmp_path: Path) -> None:
     file.write_text("nothing\n")
     assert reference_size.available_memory(file) is None
     assert reference_size.available_memory(tmp_path / "missing") is None
+
+
+def test_an_8_bit_cache_is_measured_beside(tiny: TinyExport) -> None:
+    """Against itself with a float32 cache, and against the float32 graph, which it is here."""
+    version = tiny.export(quant="fp32", parity=ParityMode.ALWAYS)
+    measured = version.lock.int8_cache
+    assert isinstance(measured, CacheParityRecord)
+    assert isinstance(version.lock.parity, ParityRecord)
+    assert measured.tokens == version.lock.parity.tokens
+    assert 0 < measured.mean_kl < 0.01
+    assert measured.float32_kl == measured.mean_kl
+    assert measured.mean_kl <= measured.max_kl
+
+
+def test_an_8_bit_cache_that_is_not_measured_is_there_all_the_same(tiny: TinyExport) -> None:
+    version = tiny.export(parity=ParityMode.NEVER)
+    assert isinstance(version.lock.int8_cache, UnmeasuredParity)
+    assert version.has_int8_cache
