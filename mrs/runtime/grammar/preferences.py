@@ -69,17 +69,18 @@ class TokenPreferences:
     @classmethod
     def of(cls, pieces: Sequence[bytes]) -> TokenPreferences:
         """Rank the tokens of a vocabulary; takes a while for large ones."""
-        lengths = np.fromiter((min(len(piece), _LONGEST) for piece in pieces), np.int32)
-        classes = [(base, re.compile(pattern)) for base, pattern in _CLASSES]
-        outside = np.fromiter((_rank(piece, classes) for piece in pieces), np.int32)
-        classes = [(base, re.compile(pattern)) for base, pattern in _TEXT_CLASSES]
-        inside = np.fromiter((_rank(piece, classes) for piece in pieces), np.int32)
-        beginnings = np.fromiter(map(_beginning, pieces), np.int32)
-        separators = np.fromiter((bool(_SEPARATOR.fullmatch(p)) for p in pieces), np.bool_)
-        letter = pieces.index(b"a") if b"a" in pieces else None
+        count = len(pieces)
+        lengths = np.minimum(np.fromiter(map(len, pieces), np.int32, count), _LONGEST)
+        outside = np.fromiter(_ranks(pieces, _CLASSES), np.int32, count)
         # What begins something should begin no more than that.
         outside += np.where(outside == _OPENS, lengths, -lengths)
-        return cls(outside, inside - lengths, beginnings, separators, letter)
+        inside = np.fromiter(_ranks(pieces, _TEXT_CLASSES), np.int32, count) - lengths
+        beginnings = np.fromiter(map(_beginning, pieces), np.int32, count)
+        separators = np.zeros(count, dtype=np.bool_)
+        short = np.flatnonzero(lengths == 1).tolist()
+        separators[[i for i in short if _SEPARATOR.fullmatch(pieces[i])]] = True
+        letter = pieces.index(b"a") if b"a" in pieces else None
+        return cls(outside, inside, beginnings, separators, letter)
 
     def with_names(self, names: Iterable[str], ids: dict[bytes, int]) -> TokenPreferences:
         """The same, but these properties are better than others.
@@ -131,8 +132,12 @@ class TokenPreferences:
         return bool(self._outside[token] < 0)
 
 
-def _rank(piece: bytes, classes: Sequence[tuple[int, re.Pattern[bytes]]]) -> int:
-    return next((base for base, pattern in classes if pattern.fullmatch(piece)), _NEVER)
+def _ranks(pieces: Sequence[bytes], classes: Sequence[tuple[int, bytes]]) -> Iterator[int]:
+    pattern = re.compile(b"|".join(b"(%s)" % pattern for _, pattern in classes)).fullmatch
+    bases = [_NEVER, *(base for base, _ in classes)]
+    for piece in pieces:
+        match = pattern(piece)
+        yield bases[0 if match is None else match.lastindex or 0]
 
 
 def _beginning(piece: bytes) -> int:
