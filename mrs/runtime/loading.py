@@ -36,6 +36,7 @@ from mrs.runtime.sampling.defaults import (
 )
 from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.session_pool import SessionKey, SessionPool
+from mrs.runtime.step_gate import GatedRunner
 from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
 from mrs.runtime.version_cache import cache_shape, graph_for
@@ -267,7 +268,7 @@ def _open(
         bos_token_id=facts.bos_token_id,
         grammars=grammars,
     )
-    return Engine(model, decoder, cache, Scheduler(config), publish)
+    return Engine(model, GatedRunner(decoder), cache, Scheduler(config), publish)
 
 
 def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int) -> KVCache:

@@ -128,6 +128,8 @@ def _session_options(ort: Any, threads: int) -> Any:
     # Every prefill has another shape: remembered allocation patterns would only pile up.
     options.enable_mem_pattern = False
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    # Within a step, threads that spin are worth a lot; after it, it is another model's turn.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     # Fatal errors alone: of all others it raises an exception, which says the same.
     options.log_severity_level = 4
     return options

@@ -32,6 +32,7 @@ from mrs.runtime.loading import LoadedModel, load_served
 from mrs.runtime.scheduler import Row, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.session_pool import SessionKey, SessionPool, open_session
+from mrs.runtime.step_gate import SHARED_GATE
 from tests.decoding import DirectDecoder
 
 
@@ -227,6 +228,20 @@ def test_two_engines_share_a_session(tiny: ModelVersion, pool: WatchedPool) -> N
         assert len(pool.sessions) == 1
         one.close()
         assert len(answer(other, (3,), 2)) == 2
+    finally:
+        one.close()
+        other.close()
+
+
+def test_models_of_a_process_compute_in_turns(tiny: ModelVersion, pool: WatchedPool) -> None:
+    one, other = (load_served(tiny, pool=pool, max_seqs=1, threads=n) for n in (1, 2))
+    try:
+        with ThreadPoolExecutor(2) as threads, SHARED_GATE:
+            answers = [threads.submit(answer, model, (3, 4, 5), 3) for model in (one, other)]
+            while SHARED_GATE.pending < 3:
+                assert not any(future.done() for future in answers)
+        # The executor waits for both: by now the gate is open.
+        assert answers[0].result(30) == answers[1].result(30)
     finally:
         one.close()
         other.close()
