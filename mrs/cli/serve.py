@@ -60,6 +60,7 @@ def serve(
     max_stops: options.MaxStops = 16,
     max_schema_bytes: options.MaxSchemaBytes = 256 * 1024,
     read_timeout: options.ReadTimeout = 60.0,
+    request_timeout: options.RequestTimeout = None,
     responses_db: options.ResponsesDb = None,
     responses_max_age: options.ResponsesMaxAge = 30 * 24 * 3600.0,
     responses_max_bytes: options.ResponsesMaxBytes = 1024 * 1024 * 1024,

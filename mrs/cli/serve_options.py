@@ -219,6 +219,14 @@ ReadTimeout = Annotated[
         metavar="SECONDS", help="Time that a request may take to arrive.", rich_help_panel=LIMITS
     ),
 ]
+RequestTimeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Time that an answer may take; by default any.",
+        rich_help_panel=LIMITS,
+    ),
+]
 KeepAliveInterval = Annotated[
     int,
     typer.Option(

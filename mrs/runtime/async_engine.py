@@ -15,6 +15,7 @@ from mrs.runtime.generation import (
     GenerationDelta,
     GenerationRequest,
 )
+from mrs.runtime.grammar.stats import GrammarStats
 from mrs.runtime.ticket import Published, Ticket
 
 # One compiles, the others wait for it.
@@ -50,6 +51,16 @@ class AsyncEngine:
     def alive(self) -> bool:
         """The engine thread runs."""
         return self.engine.alive
+
+    @property
+    def stalled(self) -> bool:
+        """A step takes longer than any should; see `Engine.stalled`."""
+        return self.engine.stalled
+
+    @property
+    def grammar_stats(self) -> GrammarStats | None:
+        """What grammars cost; None if the model takes none."""
+        return None if self.engine.grammars is None else self.engine.grammars.stats
 
     def stats(self) -> EngineStats:
         """Numbers of this moment."""

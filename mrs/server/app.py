@@ -9,6 +9,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 from mrs import __version__
 from mrs.server.access_log import AccessLog
+from mrs.server.anthropic.complete import complete_router
+from mrs.server.anthropic.complete_request import CompleteRequest
 from mrs.server.anthropic.messages import messages_router
 from mrs.server.anthropic.responses import MessageStreamEvent
 from mrs.server.anthropic.schemas import CountTokensRequest, MessagesRequest
@@ -19,6 +21,7 @@ from mrs.server.health import health_router
 from mrs.server.host_check import HostCheckMiddleware
 from mrs.server.key_check import KeyCheckMiddleware
 from mrs.server.lifecycle import Lifecycle
+from mrs.server.metrics.server_metrics import ServerMetrics, metrics_router
 from mrs.server.model_catalog import ModelCatalog, SingleModel
 from mrs.server.openai.chat_completions import chat_completions_router
 from mrs.server.openai.completion_schemas import CompletionChunk, CompletionRequest
@@ -68,11 +71,15 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    models = RequestCatalog(models)
+    metrics = ServerMetrics(models) if settings.metrics else None
+    models = RequestCatalog(
+        models, metrics.generation if metrics else None, settings.request_timeout
+    )
     server = GenerationContext(models, lifecycle, settings.keep_alive_interval, settings.limits)
     app.include_router(chat_completions_router(server, settings))
     app.include_router(completions_router(server, settings))
     app.include_router(messages_router(server, settings))
+    app.include_router(complete_router(server, settings))
     app.include_router(embeddings_router(server, EmbeddingQueue(), settings))
     app.include_router(tokenization_router(server, settings))
     app.include_router(_responses_router(server, settings))
@@ -85,12 +92,16 @@ def create_app(
             *(ChatCompletionRequest, ChatCompletionChunk, ModelOperationRequest),
             *(CompletionRequest, CompletionChunk),
             *(EmbeddingRequest, TokenizeRequest, DetokenizeRequest),
-            *(MessagesRequest, CountTokensRequest, MessageStreamEvent),
+            *(MessagesRequest, CountTokensRequest, MessageStreamEvent, CompleteRequest),
             *(ResponsesRequest, ResponseStreamEvent),
         ],
     )
     add_error_handlers(app)
-    _add_layers(app, settings, [AccessLog()] if settings.access_log else [])
+    observers: list[RequestObserver] = [AccessLog()] if settings.access_log else []
+    if metrics is not None:
+        app.include_router(metrics_router(metrics))
+        observers.append(metrics.http)
+    _add_layers(app, settings, observers)
     return app
 
 

@@ -87,6 +87,7 @@ class ServeConfiguration(BaseModel):
     max_schema_bytes: int = Field(RequestLimits.schema_bytes, ge=0)
     max_header_bytes: int = Field(64 * 1024, ge=1024)
     read_timeout: float = Field(60.0, gt=0)
+    request_timeout: float | None = Field(None, gt=0)
     keep_alive_interval: int = Field(10_000, ge=1, lt=10**12)
     drain_timeout: float = Field(25.0, ge=0)
 

@@ -40,6 +40,7 @@ def server_settings(options: ServeConfiguration, address: str) -> ServerSettings
         max_body_bytes=options.max_body_bytes,
         keep_alive_interval=options.keep_alive_interval / 1000,
         read_timeout=options.read_timeout,
+        request_timeout=options.request_timeout,
         limits=RequestLimits(
             messages=options.max_messages,
             tools=options.max_tools,

@@ -22,7 +22,7 @@ class Health(BaseModel):
     """How the server does.
 
     Attributes:
-        status: ``ok``, ``loading``, ``draining`` or ``failed``.
+        status: ``ok``, ``loading``, ``stalled``, ``draining`` or ``failed``.
         model: the default model; the next line is of it, too.
         running: sequences that are being generated.
         waiting: sequences in the queue.

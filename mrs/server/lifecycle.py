@@ -63,7 +63,10 @@ class Lifecycle:
             return "draining"
         if not self._engine.alive:
             return "failed"
-        return "ok" if self._engine.ready else "loading"
+        if self._engine.ready:
+            return "ok"
+        # An engine that does not know of stalls has none.
+        return "stalled" if getattr(self._engine, "stalled", False) else "loading"
 
     def drain(self) -> None:
         """Take no new requests; those admitted go on."""

@@ -200,6 +200,11 @@ class SingleModel:
         """As its engine is."""
         return self._model.engine.alive
 
+    @property
+    def stalled(self) -> bool:
+        """As its engine is."""
+        return bool(getattr(self._model.engine, "stalled", False))
+
     def drain(self) -> None:
         """As its engine does."""
         self._model.engine.drain()

@@ -20,11 +20,18 @@ class RequestCatalog:
     Args:
         models: the other one.
         observer: who is told of the requests.
+        timeout: seconds that an answer may take; None for any.
     """
 
-    def __init__(self, models: ModelCatalog, observer: EngineObserver | None = None) -> None:
+    def __init__(
+        self,
+        models: ModelCatalog,
+        observer: EngineObserver | None = None,
+        timeout: float | None = None,
+    ) -> None:
         self._models = models
         self._observer = observer
+        self._timeout = timeout
         self._wrapped: WeakKeyDictionary[GenerationEngine, ServedModel] = WeakKeyDictionary()
 
     @asynccontextmanager
@@ -45,7 +52,7 @@ class RequestCatalog:
         """The model with an engine for requests; the same one each time, for what it caches."""
         wrapped = self._wrapped.get(model.engine)
         if wrapped is None:
-            engine = RequestEngine(model.engine, model.name, self._observer)
+            engine = RequestEngine(model.engine, model.name, self._observer, self._timeout)
             wrapped = self._wrapped[model.engine] = replace(model, engine=engine)
         return wrapped
 

@@ -46,14 +46,20 @@ class RequestEngine:
         engine: the other one.
         model: what clients call it.
         observer: who is told of its requests.
+        timeout: seconds that an answer may take which sets no bound of its own.
     """
 
     def __init__(
-        self, engine: GenerationEngine, model: str, observer: EngineObserver | None = None
+        self,
+        engine: GenerationEngine,
+        model: str,
+        observer: EngineObserver | None = None,
+        timeout: float | None = None,
     ) -> None:
         self._engine = engine
         self._model = model
         self._observer = observer
+        self._timeout = timeout
 
     @property
     def ready(self) -> bool:
@@ -85,6 +91,8 @@ class RequestEngine:
     def submit(self, request: GenerationRequest) -> GenerationStream:
         """Admit a request; see `GenerationEngine.submit`."""
         request = _with_salt(request)
+        if request.timeout is None and self._timeout is not None:
+            request = replace(request, timeout=self._timeout)
         try:
             stream = self._engine.submit(request)
         except Exception as error:

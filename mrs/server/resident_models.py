@@ -151,6 +151,11 @@ class ResidentModels:
         """Whether all engines run."""
         return all(engine.alive for engine in self.engines().values())
 
+    @property
+    def stalled(self) -> bool:
+        """Whether an engine's step takes longer than any should."""
+        return any(getattr(engine, "stalled", False) for engine in self.engines().values())
+
     def drain(self) -> None:
         """Take no new requests and load nothing more; those admitted go on."""
         self._draining = True

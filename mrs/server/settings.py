@@ -47,6 +47,7 @@ class ServerSettings:
         inline_body_bytes: bodies up to this size are parsed, rendered and tokenized on the event
             loop; larger ones in a thread, so that they stall no stream.
         read_timeout: seconds that a body may take to arrive.
+        request_timeout: seconds that an answer may take; None for any.
         limits: how many things of a kind one request may hold.
         access: keys, and what needs one.
         cors_origins: web pages that may use the server; ``*`` for any.
@@ -64,6 +65,7 @@ class ServerSettings:
     responses_max_age: float = 30 * 24 * 3600.0
     responses_max_bytes: int = 1024 * MIB
     read_timeout: float = 60.0
+    request_timeout: float | None = None
     limits: RequestLimits = field(default_factory=RequestLimits)
     access: AccessPolicy = field(default_factory=AccessPolicy)
     cors_origins: tuple[str, ...] = ()

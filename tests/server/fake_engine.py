@@ -108,6 +108,7 @@ class FakeEngine:
         self.script = script
         self.ready = True
         self.alive = True
+        self.stalled = False
         self.drained = threading.Event()
         self.refusal: Exception | None = None
         self.obeys_cancel = True

@@ -47,3 +47,10 @@ def test_an_engine_that_died_asks_for_a_restart(client: TestClient, engine: Fake
     engine.ready = engine.alive = False
     reply = client.get("/health/live")
     assert (reply.status_code, reply.json()) == (503, {"status": "failed"})
+
+
+def test_a_step_that_does_not_end_is_told(client: TestClient, engine: FakeEngine) -> None:
+    engine.ready, engine.stalled = False, True
+    reply = client.get("/health/ready")
+    assert (reply.status_code, reply.json()["status"]) == (503, "stalled")
+    assert client.get("/health/live").status_code == 200

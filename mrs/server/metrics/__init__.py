@@ -1,0 +1,1 @@
+"""``GET /metrics``: what Prometheus wants to know, under the names of mistral.rs and vLLM."""
