@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,31 +24,58 @@ _log = logging.getLogger(__name__)
 def draw_tokens(
     rows: Iterable[tuple[Choice, NDArray[np.float32]]],
 ) -> list[GenerationDelta | Exception]:
-    """Draw the next token of each choice from its logits ``[vocab]``, which are changed.
+    """Draw the next tokens of each choice from its logits, which are changed.
+
+    The logits are ``[1 + guesses, vocab]``: of the sequence as it is, and with one more of its
+    guesses each. Tokens are drawn for as long as they are the ones that were guessed.
 
     Returns:
         one result for each row: what was added to the answer, or what went wrong with it. A row
         that fails is no trouble for the others.
     """
-    return [_draw(choice, logits) for choice, logits in rows]
+    return [_draw_row(choice, logits) for choice, logits in rows]
 
 
-def _draw(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta | Exception:
-    sampling, sampler, grammar = choice.sequence.sampling, choice.sampler, choice.grammar
+def _draw_row(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta | Exception:
+    guesses = choice.sequence.guesses
     try:
-        raw = None
-        adjusts = sampler.adjusts or grammar is not None
-        if sampling.logprobs is not None or sampling.cumulative_logprob:
-            raw = RawLogprobs(logits, sampling.logprobs or 0, keep=adjusts)
-        if grammar is None:
-            token = sampler.sample(logits, None if adjusts or raw is None else raw.candidates)
-        else:
-            token = _draw_within(grammar, choice, logits)
-        whole = grammar is not None and grammar.complete
-        return choice.answer.add(token, None if raw is None else raw.of(token), complete=whole)
+        delta = _draw(choice, logits[0])
+        if not guesses:
+            return delta
+        deltas = [delta]
+        for guess, following in zip(guesses, logits[1:], strict=True):
+            if deltas[-1].token_ids != (guess,) or deltas[-1].finish_reason is not None:
+                break
+            deltas.append(_draw(choice, following))
+        return _joined(deltas)
     except Exception as error:
         _log.exception("Drawing a token failed.")
         return error
+
+
+def _draw(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta:
+    """Draw one token from logits ``[vocab]``."""
+    sampling, sampler, grammar = choice.sequence.sampling, choice.sampler, choice.grammar
+    raw = None
+    adjusts = sampler.adjusts or grammar is not None
+    if sampling.logprobs is not None or sampling.cumulative_logprob:
+        raw = RawLogprobs(logits, sampling.logprobs or 0, keep=adjusts)
+    if grammar is None:
+        token = sampler.sample(logits, None if adjusts or raw is None else raw.candidates)
+    else:
+        token = _draw_within(grammar, choice, logits)
+    whole = grammar is not None and grammar.complete
+    return choice.answer.add(token, None if raw is None else raw.of(token), complete=whole)
+
+
+def _joined(deltas: list[GenerationDelta]) -> GenerationDelta:
+    """One delta of several that follow each other."""
+    return replace(
+        deltas[-1],
+        text="".join(delta.text for delta in deltas),
+        token_ids=tuple(token for delta in deltas for token in delta.token_ids),
+        logprobs=tuple(found for delta in deltas for found in delta.logprobs),
+    )
 
 
 def _draw_within(grammar: GrammarConstraint, choice: Choice, logits: NDArray[np.float32]) -> int:

@@ -31,6 +31,7 @@ from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.prompt_scoring import score_prompt
 from mrs.runtime.scheduler import Row, Scheduler, Step
 from mrs.runtime.sequence import Sequence
+from mrs.runtime.speculation.speculator import GuessCounts, Speculator
 from mrs.runtime.ticket import Choice, Published, Ticket
 from mrs.runtime.token_counts import TokenCounts
 from mrs.runtime.watchdog import DEFAULT_LIMIT, Watchdog
@@ -62,6 +63,7 @@ class Engine:
         publish: called on the engine thread after each step with all that it produced.
         step_limit: seconds after which a step is interrupted and ends its sequences with an error;
             if it does not end even so, all requests do, and the engine has failed.
+        speculator: guesses tokens; None for no guesses.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Engine:
         scheduler: Scheduler,
         publish: Callable[[Published], None],
         step_limit: float = DEFAULT_LIMIT,
+        speculator: Speculator | None = None,
     ) -> None:
         self._model = model
         self._runner = runner
@@ -87,6 +90,8 @@ class Engine:
         self._thread = threading.Thread(target=self._loop, name="mrs-engine", daemon=True)
         self._watchdog = Watchdog(step_limit, runner.interrupt, self._give_up_step)
         self._counts = TokenCounts()
+        self._speculator = speculator
+        self._guess_counts = GuessCounts() if speculator is None else speculator.counts
 
     # --- called from other threads --------------------------------------------------------------
 
@@ -200,6 +205,8 @@ class Engine:
                 cached_tokens=self._counts.cached,
                 preemptions=self._scheduler.preemptions,
                 recomputed_tokens=self._counts.recomputed,
+                guessed_tokens=self._guess_counts.guessed,
+                right_guesses=self._guess_counts.right,
             )
 
     def _check_room(self, request: GenerationRequest) -> None:
@@ -222,6 +229,7 @@ class Engine:
             self._watchdog.end()
             while self._take_commands():
                 self._watchdog.begin()
+                self._guess()
                 with self._changed:
                     step = self._scheduler.schedule()
                 if step is not None:
@@ -276,6 +284,21 @@ class Engine:
             if sequence in self._choices
         ]
 
+    def _guess(self) -> None:
+        """Guess how those go on who decode in the next step."""
+        if self._speculator is None:
+            return
+        with self._changed:
+            decoding = [self._choices[sequence] for sequence in self._scheduler.next_decoding]
+        try:
+            self._speculator.guess(decoding)
+        except Exception:
+            # Nobody needs guesses.
+            _log.exception("Guessing tokens failed; there will be no more guesses.")
+            self._speculator = None
+            for choice in decoding:
+                choice.sequence.guesses = ()
+
     def _carry_out(self, step: Step) -> None:
         # Here and not in the runner: a step that fails must not lose the cache of others.
         for operation in step.moves:
@@ -298,7 +321,7 @@ class Engine:
         drawing: list[tuple[Choice, NDArray[np.float32]]] = []
         first = 0
         for row in step.active:
-            self._counts.advance(row.sequence, row.past + row.new)
+            self._counts.advance(row.sequence, row.past + row.new - row.guesses)
             wanted, first = logits[first : first + row.wanted], first + row.wanted
             choice = self._choices[row.sequence]
             try:
@@ -309,9 +332,19 @@ class Engine:
                 published.append(self._end(row.sequence, FinishReason.ERROR, error))
                 continue
             if row.draws:
-                drawing.append((choice, wanted[-1]))
+                drawing.append((choice, wanted[-1 - row.guesses :]))
         for (choice, _), result in zip(drawing, draw_tokens(drawing), strict=True):
+            self._learn(choice.sequence, result)
             published.append(self._take(choice, result))
+
+    def _learn(self, sequence: Sequence, drawn: GenerationDelta | Exception) -> None:
+        """Guesses that were right are in the cache now; what is there of others does not count."""
+        guesses, sequence.guesses = sequence.guesses, ()
+        if not guesses or isinstance(drawn, Exception) or self._speculator is None:
+            return
+        right = len(drawn.token_ids) - 1
+        self._counts.advance(sequence, sequence.num_computed + right)
+        self._speculator.learn(sequence, len(guesses), right)
 
     def _take(
         self, choice: Choice, drawn: GenerationDelta | Exception

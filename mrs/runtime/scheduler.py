@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mrs.errors import InvalidValueError, QueueFullError
 from mrs.runtime.cache_operations import CacheOperation
-from mrs.runtime.sequence import Sequence
+from mrs.runtime.sequence import LEAST_TOGETHER, Sequence
 from mrs.runtime.slots import Slots
 
 HEADROOM = 32
@@ -72,6 +72,8 @@ class Row:
         draws: whether the logits of the last position give the next token.
         scored: so many positions before that one (or, where nothing is drawn, so many last ones)
             have logits that are wanted, too.
+        guesses: so many last ones of the new tokens are guesses; the logits before and of each
+            are wanted.
     """
 
     sequence: Sequence
@@ -79,11 +81,12 @@ class Row:
     new: int
     draws: bool
     scored: int = 0
+    guesses: int = 0
 
     @property
     def wanted(self) -> int:
         """So many last positions have logits that are wanted."""
-        return self.scored + self.draws
+        return self.scored + self.draws + self.guesses
 
 
 @dataclass(frozen=True)
@@ -242,20 +245,26 @@ class Scheduler:
             first_slot, rows = chosen
             if self._slots.grow((first_slot + i, row.past + row.new) for i, row in enumerate(rows)):
                 break
-            self._preempt_newest()
+            if not self._drop_guesses():
+                self._preempt_newest()
         # The first row of a step for prompts is one; of others, it may be one that is idle.
         self._prefilled_last = bool(rows[0].new) and rows[0].sequence.is_prefilling
         return Step(first_slot, tuple(rows), self.take_operations())
 
+    @property
+    def next_decoding(self) -> list[Sequence]:
+        """Those who decode, if the next step is theirs; by slot."""
+        decoding = [sequence for sequence in self.running if not sequence.is_prefilling]
+        return decoding if len(decoding) == len(self.running) or self._prefilled_last else []
+
     def _choose(self) -> tuple[int, list[Row]] | None:
         """Slot of the first row, and a row for each slot from there on."""
         prefilling = [s for s in self.running if s.is_prefilling]
-        decoding = len(prefilling) < len(self.running)
-        if prefilling and not (decoding and self._prefilled_last):
+        if prefilling and not self.next_decoding:
             oldest = min(prefilling, key=lambda sequence: sequence.arrival)
             self._slots.reuse_again(oldest)
             return self._prefill_rows(oldest)
-        return (0, [_decode_row(sequence) for sequence in self.running]) if decoding else None
+        return (0, [_decode_row(sequence) for sequence in self.running]) if self.running else None
 
     def _fill_slots(self) -> None:
         while self._waiting and self._slots.free and self._fits(self._waiting[0]):
@@ -272,6 +281,13 @@ class Scheduler:
 
     def _needs(self, sequence: Sequence) -> int:
         return self.config.row_bytes(min(sequence.longest, sequence.length + HEADROOM))
+
+    def _drop_guesses(self) -> bool:
+        """Guesses take no memory from anybody. Returns whether there were any."""
+        guessing = [sequence for sequence in self.running if sequence.guesses]
+        for sequence in guessing:
+            sequence.guesses = ()
+        return bool(guessing)
 
     def _preempt_newest(self) -> None:
         newest = max(self.running, key=lambda sequence: sequence.arrival)
@@ -304,7 +320,10 @@ class Scheduler:
         most = self.config.prefill_chunk
         if scores:
             most = min(most, self.config.max_logits)
-        new = min(sequence.length - past, most)
+        missing = sequence.length - past
+        new = min(missing, most)
+        if new > LEAST_TOGETHER and 0 < missing - new < LEAST_TOGETHER:
+            new -= LEAST_TOGETHER - (missing - new)
         draws = past + new == sequence.length
         unscored = past + new - draws - max(past, sequence.num_scored)
         return Row(sequence, past, new, draws, max(0, unscored) if scores else 0)
@@ -318,5 +337,7 @@ class Scheduler:
 
 
 def _decode_row(sequence: Sequence) -> Row:
-    new = 0 if sequence.is_prefilling else 1
-    return Row(sequence, sequence.num_computed, new, draws=bool(new))
+    if sequence.is_prefilling:
+        return Row(sequence, sequence.num_computed, new=0, draws=False)
+    guesses = len(sequence.guesses)
+    return Row(sequence, sequence.num_computed, 1 + guesses, draws=True, guesses=guesses)

@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 
 from mrs.runtime.generation import FinishReason, SamplingParams
 
+LEAST_TOGETHER = 2
+"""Tokens of a prompt that are computed together, if it has as many.
+
+Attention rounds otherwise where a step is one token wide, and in all wider ones alike; 8-bit
+activations make a tenth of a nat of the last digit. So a prompt's logits are the same to the last
+bit, however it is divided and whatever of it was in the cache.
+"""
+
 _ids = itertools.count()
 
 
@@ -29,6 +37,7 @@ class Sequence:
         num_scored: its first positions whose logits have told how likely the prompt is.
         salt: of the cached prefixes that it may share.
         output_ids: tokens drawn.
+        guesses: tokens that may come next; the next step tells.
         finish_reason: why it ended, or None.
     """
 
@@ -46,6 +55,7 @@ class Sequence:
     arrival: int = 0
     salt: str = ""
     output_ids: list[int] = field(default_factory=list)
+    guesses: tuple[int, ...] = ()
     finish_reason: FinishReason | None = None
 
     @property
@@ -63,10 +73,14 @@ class Sequence:
 
     @property
     def reusable(self) -> int:
-        """So many first tokens need not be computed by itself: of all others, logits are wanted."""
+        """So many first tokens need not be computed by itself: of all others, logits are wanted.
+
+        The last two tokens are never left to the cache, see `LEAST_TOGETHER`.
+        """
+        most = max(0, self.length - LEAST_TOGETHER)
         if self.sampling.prompt_logprobs is not None and not self.output_ids:
-            return min(self.num_scored, self.length - 1)
-        return self.length - 1
+            return min(self.num_scored, most)
+        return most
 
     @property
     def is_prefilling(self) -> bool:
@@ -79,8 +93,10 @@ class Sequence:
         return self.finish_reason is not None
 
     def tokens(self, start: int, stop: int) -> list[int]:
-        """Tokens ``start:stop`` of prompt and answer."""
-        prompt = len(self.prompt_ids)
+        """Tokens ``start:stop`` of prompt and answer, and of the guesses behind these."""
+        prompt, length = len(self.prompt_ids), self.length
         head = self.prompt_ids[start:stop] if start < prompt else ()
         tail = self.output_ids[max(0, start - prompt) : max(0, stop - prompt)]
-        return [*head, *tail]
+        if stop <= length:
+            return [*head, *tail]
+        return [*head, *tail, *self.guesses[max(0, start - length) : stop - length]]

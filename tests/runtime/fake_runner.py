@@ -23,6 +23,7 @@ from mrs.runtime.engine import Engine
 from mrs.runtime.generation import GenerationDelta, GenerationRequest, SamplingParams
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
 from mrs.runtime.scheduler import Row, Scheduler, SchedulerConfig, Step
+from mrs.runtime.speculation.speculator import Speculator
 from mrs.runtime.ticket import Published, Ticket
 from mrs.runtime.watchdog import DEFAULT_LIMIT
 
@@ -112,6 +113,7 @@ class Driver:
         config: SchedulerConfig | None = None,
         max_length: int = 64,
         step_limit: float = DEFAULT_LIMIT,
+        speculator: Speculator | None = None,
     ) -> None:
         config = config or SchedulerConfig(max_seqs=3, prefill_chunk=16)
         self.cache = KVCache(KVCacheShape(1, config.max_seqs, 1, max_length, 64))
@@ -121,7 +123,13 @@ class Driver:
         self.on_publish: Callable[[Published], None] = lambda published: None
         self.model = EngineModel(VOCAB, frozenset({EOS}), max_length, _detokenizer)
         self.engine = Engine(
-            self.model, self.runner, self.cache, Scheduler(self.config), self._publish, step_limit
+            self.model,
+            self.runner,
+            self.cache,
+            Scheduler(self.config),
+            self._publish,
+            step_limit,
+            speculator,
         )
         self._news = threading.Condition()
 
