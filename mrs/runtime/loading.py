@@ -40,11 +40,13 @@ from mrs.runtime.step_gate import GatedRunner
 from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
 from mrs.runtime.version_cache import cache_shape, graph_for
+from mrs.runtime.watchdog import DEFAULT_LIMIT
 from mrs.runtime.version_files import check_files
 
 DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
 MOST_SEQS = 1024
 MOST_THREADS = 1024
+MOST_WAITING = 1 << 20
 _POOL = SessionPool()
 
 
@@ -84,6 +86,8 @@ def load_served(
     kv_cache_bytes: int | None = None,
     kv_cache_type: str = KVCacheType.FP32,
     prefix_cache_bytes: int | None = None,
+    max_waiting: int = SchedulerConfig.max_waiting,
+    step_timeout: float = DEFAULT_LIMIT,
     generation_config: bool = True,
     pool: SessionPool = _POOL,
 ) -> LoadedModel:
@@ -99,6 +103,8 @@ def load_served(
         kv_cache_type: what keys and values are stored as: ``fp32`` or ``int8``.
         prefix_cache_bytes: the part of it that is for ended sequences whose beginnings others
             reuse; 0 for none; None means a share of what is free.
+        max_waiting: sequences that may wait for their turn.
+        step_timeout: seconds after which a step of the model is cut, and its requests fail.
         generation_config: read how the model's authors sample; without, nothing is known of it.
         pool: where the session comes from.
 
@@ -117,7 +123,11 @@ def load_served(
         if prefix_cache_bytes is not None:
             _check_option("--prefix-cache-bytes", prefix_cache_bytes, 0, MOST_BYTES)
         memory = _Memory(kv_cache_bytes, prefix_cache_bytes, whole_context=bool(max_model_len))
-        engine = _open(version, parts, memory, pool, bridge.publish, stack)
+        _check_option("--max-waiting", max_waiting, 0, MOST_WAITING)
+        if not step_timeout > 0:
+            raise UsageError(f"--step-timeout is {step_timeout:g} seconds; it must be above 0.")
+        bounds = _Bounds(max_waiting, step_timeout)
+        engine = _open(version, parts, memory, bounds, pool, bridge.publish, stack)
         bridge.attach(engine)
         engine.start()
         stack.callback(engine.stop)
@@ -147,6 +157,14 @@ class _Parts:
     cache_type: KVCacheType
     tokenizer: Tokenizer
     prompts: PromptEncoder
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """How many may wait, and how long a step may take in seconds."""
+
+    max_waiting: int
+    step_timeout: float
 
 
 @dataclass(frozen=True)
@@ -229,6 +247,7 @@ def _open(
     version: ModelVersion,
     parts: _Parts,
     memory: _Memory,
+    bounds: _Bounds,
     pool: SessionPool,
     publish: Callable[[Published], None],
     stack: ExitStack,
@@ -247,6 +266,7 @@ def _open(
     budget = memory.budget or default_budget(row_bytes, parts.max_seqs, parts.max_length)
     config = SchedulerConfig(
         max_seqs=parts.max_seqs,
+        max_waiting=bounds.max_waiting,
         max_kv_bytes=budget,
         max_kept_bytes=default_kept_bytes() if memory.kept is None else memory.kept,
         row_bytes=row_bytes,
@@ -268,7 +288,8 @@ def _open(
         bos_token_id=facts.bos_token_id,
         grammars=grammars,
     )
-    return Engine(model, GatedRunner(decoder), cache, Scheduler(config), publish)
+    runner = GatedRunner(decoder)
+    return Engine(model, runner, cache, Scheduler(config), publish, bounds.step_timeout)
 
 
 def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int) -> KVCache:

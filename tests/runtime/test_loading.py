@@ -21,6 +21,7 @@ import pytest
 from mrs.errors import (
     ChatTemplateError,
     CorruptVersionError,
+    InvalidValueError,
     ModelLoadError,
     MrsError,
     UsageError,
@@ -153,6 +154,16 @@ def test_little_memory_for_the_cache_bounds_answers(tiny: ModelVersion, pool: Wa
         model.close()
 
 
+def test_bounds_of_queue_and_steps_reach_the_engine(tiny: ModelVersion, pool: WatchedPool) -> None:
+    model = load_served(tiny, pool=pool, max_seqs=1, max_waiting=0, step_timeout=7.0)
+    try:
+        with pytest.raises(InvalidValueError, match="2 choices are asked for; 1 can run or wait"):
+            model.engine.engine.submit(GenerationRequest((1,), SamplingParams(), n=2))
+        assert model.engine.engine._watchdog.limit == 7.0
+    finally:
+        model.close()
+
+
 def test_a_context_that_was_asked_for_must_fit_the_memory(
     tiny: ModelVersion, pool: WatchedPool
 ) -> None:
@@ -276,10 +287,13 @@ def test_what_else_lies_in_the_folder_does_no_harm(copy: ModelVersion, pool: Wat
         ({"threads": 0}, "--threads is 0"),
         ({"threads": -1}, "--threads is -1"),
         ({"threads": 1_000_000}, "--threads is 1000000"),
+        ({"max_waiting": -1}, "--max-waiting is -1"),
+        ({"step_timeout": 0.0}, "--step-timeout is 0 seconds"),
+        ({"step_timeout": float("nan")}, "--step-timeout is nan seconds"),
     ],
 )
 def test_options_out_of_range_are_refused_before_anything_is_opened(
-    tiny: ModelVersion, pool: WatchedPool, options: dict[str, int], message: str
+    tiny: ModelVersion, pool: WatchedPool, options: dict[str, float], message: str
 ) -> None:
     assert_refused(tiny, pool, UsageError, message, **options)
     assert pool.keys == []
