@@ -16,7 +16,9 @@ def test_messages_are_anthropics(path: str) -> None:
     assert dialect(path) is Dialect.ANTHROPIC
 
 
-@pytest.mark.parametrize("path", ["/v1/messagesx", "/v1/chat/completions", "/", "/v2/v1/messages"])
+@pytest.mark.parametrize(
+    "path", ["/v1/messagesx", "/v1/chat/completions", "/v1/completions", "/", "/v2/v1/messages"]
+)
 def test_other_paths_are_openais(path: str) -> None:
     assert dialect(path, VERSION) is Dialect.OPENAI
 
