@@ -40,8 +40,8 @@ from mrs.runtime.step_gate import GatedRunner
 from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
 from mrs.runtime.version_cache import cache_shape, graph_for
-from mrs.runtime.watchdog import DEFAULT_LIMIT
 from mrs.runtime.version_files import check_files
+from mrs.runtime.watchdog import DEFAULT_LIMIT
 
 DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
 MOST_SEQS = 1024
