@@ -9,8 +9,6 @@ from starlette.middleware.cors import CORSMiddleware
 
 from mrs import __version__
 from mrs.server.access_log import AccessLog
-from mrs.server.anthropic.complete import complete_router
-from mrs.server.anthropic.complete_request import CompleteRequest
 from mrs.server.anthropic.messages import messages_router
 from mrs.server.anthropic.responses import MessageStreamEvent
 from mrs.server.anthropic.schemas import CountTokensRequest, MessagesRequest
@@ -79,7 +77,6 @@ def create_app(
     app.include_router(chat_completions_router(server, settings))
     app.include_router(completions_router(server, settings))
     app.include_router(messages_router(server, settings))
-    app.include_router(complete_router(server, settings))
     app.include_router(embeddings_router(server, EmbeddingQueue(), settings))
     app.include_router(tokenization_router(server, settings))
     app.include_router(_responses_router(server, settings))
@@ -92,7 +89,7 @@ def create_app(
             *(ChatCompletionRequest, ChatCompletionChunk, ModelOperationRequest),
             *(CompletionRequest, CompletionChunk),
             *(EmbeddingRequest, TokenizeRequest, DetokenizeRequest),
-            *(MessagesRequest, CountTokensRequest, MessageStreamEvent, CompleteRequest),
+            *(MessagesRequest, CountTokensRequest, MessageStreamEvent),
             *(ResponsesRequest, ResponseStreamEvent),
         ],
     )
