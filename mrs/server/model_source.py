@@ -56,6 +56,8 @@ class EngineOptions:
 
     max_seqs: int = 16
     max_model_len: int | None = None
+    max_waiting: int = 256
+    step_timeout: float = 120.0
     threads: int | None = None
     kv_cache_bytes: int | None = None
     kv_cache_type: str = "fp32"
@@ -107,6 +109,8 @@ class RepositoryModel:
         loaded = load_served(self.version, **self._options.arguments())
         with ExitStack() as closing:
             closing.callback(loaded.close)
+            if (grammars := loaded.engine.engine.grammars) is not None:
+                grammars.warm_up()  # Streams of requests would stand still for it.
             model = ServedModel(
                 name=self._description.name,
                 created=self._description.created,

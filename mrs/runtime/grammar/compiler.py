@@ -96,6 +96,14 @@ class GrammarCompiler:
         self._compilers: Workers | None = None
         self._masks: Workers | None = None
 
+    def warm_up(self) -> None:
+        """Make what all grammars share; holds the interpreter's lock for up to two seconds.
+
+        Who does not call this has the first grammar do it, and all other threads stand still.
+        """
+        with self._compiling:
+            self._vocabulary.warm_up()
+
     def compile(self, grammar: Grammar) -> None:
         """Compile a grammar, so that `constraint` need not; blocks for milliseconds to seconds.
 

@@ -98,6 +98,10 @@ class GrammarVocabulary:
         wrapped: Any = self._wrapped()  # Of a class that the library knows by its attributes alone.
         return llguidance.LLTokenizer(wrapped, eos_token=list(self._ends))
 
+    def warm_up(self) -> None:
+        """Make all that is made once."""
+        _ = self.library_tokenizer, self.preferences
+
     def describe(self) -> dict[str, Any]:
         """What a process that tries grammars must know; see `trial.py`."""
         special = {i: self.pieces[i].decode("utf-8", "replace") for i in self.special_ids}
