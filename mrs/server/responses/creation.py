@@ -109,6 +109,7 @@ class ResponseCreation(Response):
             lease = self._context.server.models.lease(request.model)
             model = await held.enter_async_context(lease)
             prepared = await self._context.prepare(turn, len(self._request_body), model)
+            await model.engine.prepare(prepared.generation)
             run = self._submit(turn, prepared, model, owner, context_of(scope))
             if request.background:
                 reply = await self._go_on_in_background(run, held.pop_all(), request)

@@ -15,6 +15,7 @@ from mrs.server.responses.database_file import open_database
 from mrs.server.responses.event_log import pack_events
 from mrs.server.responses.server_lease import ServerLease
 
+MIB = 1024**2
 GIB = 1024**3
 DAY = 24 * 3600
 _PRUNE_INTERVAL = 60.0
@@ -32,10 +33,12 @@ class StoreLimits:
     Attributes:
         max_age: seconds.
         max_bytes: of the database, without what is free inside it.
+        max_memory: the same for a database in memory.
     """
 
     max_age: float = 30 * DAY
     max_bytes: int = GIB
+    max_memory: int = 128 * MIB
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,11 @@ class ResponseDatabase:
         limits: StoreLimits | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._limits = limits or StoreLimits()
+        limits = limits or StoreLimits()
+        self._max_age = limits.max_age
+        self._max_bytes = limits.max_bytes
+        if path is None:
+            self._max_bytes = min(limits.max_bytes, limits.max_memory)
         self._now = now
         self._next_prune = 0.0
         self._connection = open_database(path)
@@ -248,9 +255,9 @@ class ResponseDatabase:
             with self._transaction():
                 self._connection.execute(
                     "DELETE FROM response WHERE created_at < ? AND server IS NULL",
-                    (self._now() - self._limits.max_age,),
+                    (self._now() - self._max_age,),
                 )
-        while self.live_bytes() > self._limits.max_bytes and self._delete_oldest():
+        while self.live_bytes() > self._max_bytes and self._delete_oldest():
             pass
 
     def _delete_oldest(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from mrs.server.openai.grammar_fields import GrammarField, ResponseFormat
@@ -117,6 +117,15 @@ class ResponsesRequest(SamplingFields):
     Null means absent, for every field. Fields that this server does not know are ignored; fields
     that it knows and cannot honour are refused with status 400 if they ask for something.
     """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": [name], "not": {"properties": {name: {"type": "null"}}}}
+                for name in ("input", "previous_response_id")
+            ]
+        }
+    )
 
     model: str | None = Field(None, description="A served model, or `default`.")
     input: Input | None = Field(None, description="A text of the user, or items.")

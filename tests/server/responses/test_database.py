@@ -175,6 +175,15 @@ def test_where_there_is_too_much_the_oldest_goes(path: Path) -> None:
     assert path.stat().st_size < 4_000_000
 
 
+def test_in_memory_there_is_less_room() -> None:
+    database = ResponseDatabase(limits=StoreLimits(max_memory=500_000))
+    for number in range(40):
+        database.put(record(f"resp_{number}", said="x" * 50_000))
+    assert database.get("resp_0", "") is None
+    assert database.get("resp_39", "") is not None
+    assert database.live_bytes() < 600_000
+
+
 def test_what_runs_is_neither_too_old_nor_too_much() -> None:
     clock = Clock()
     database = ResponseDatabase(limits=StoreLimits(max_age=10, max_bytes=1), now=clock)
