@@ -34,6 +34,8 @@ def serve(
     generation_config: options.GenerationConfig = True,
     max_seqs: options.MaxSeqs = 16,
     max_model_len: options.MaxModelLen = None,
+    max_waiting: options.MaxWaiting = 256,
+    step_timeout: options.StepTimeout = 120.0,
     threads: options.Threads = None,
     kv_cache_bytes: options.KvCacheBytes = None,
     kv_cache_type: options.KvCacheTypeOption = KvCacheType.FP32,

@@ -84,6 +84,23 @@ Threads = Annotated[
         min=1, metavar="N", help="By default one for each processor.", rich_help_panel=ENGINE
     ),
 ]
+MaxWaiting = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Answers that wait for their turn; more requests are refused with 429.",
+        rich_help_panel=ENGINE,
+    ),
+]
+StepTimeout = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        help="A step of the model that takes longer is cut, and its requests fail.",
+        rich_help_panel=ENGINE,
+    ),
+]
 KvCacheBytes = Annotated[
     int | None,
     typer.Option(

@@ -57,6 +57,8 @@ class ServeConfiguration(BaseModel):
     # Engine
     max_seqs: int = Field(16, ge=1)
     max_model_len: int | None = Field(None, ge=2)
+    max_waiting: int = Field(256, ge=0)
+    step_timeout: float = Field(120.0, gt=0)
     threads: int | None = Field(None, ge=1)
     kv_cache_bytes: int | None = Field(None, ge=1)
     kv_cache_type: Literal["fp32", "int8"] = "fp32"

@@ -78,6 +78,8 @@ def engine_options(options: ServeConfiguration) -> EngineOptions:
     return EngineOptions(
         max_seqs=options.max_seqs,
         max_model_len=options.max_model_len,
+        max_waiting=options.max_waiting,
+        step_timeout=options.step_timeout,
         threads=options.threads,
         kv_cache_bytes=options.kv_cache_bytes,
         kv_cache_type=options.kv_cache_type,

@@ -132,21 +132,28 @@ def test_tells_programs_in_one_line(run: Run, capsys: pytest.CaptureFixture[str]
 def test_options_reach_the_engine(run: Run, loader: Loader) -> None:
     run("tiny", *FREE)
     more = ("--max-model-len", "99", "--threads", "2", "--prefix-cache-bytes", "1000")
-    others = ("--kv-cache-bytes", "9000", "--no-generation-config")
+    others = ("--kv-cache-bytes", "9000", "--no-generation-config", "--max-waiting", "5")
+    others += ("--step-timeout", "7.5")
     run("tiny:1", *FREE, "--max-seqs", "3", *more, *others)
     usual = {
         "max_seqs": 16,
+        "max_waiting": 256,
+        "step_timeout": 120.0,
         "max_model_len": None,
         "threads": None,
         "kv_cache_bytes": None,
+        "kv_cache_type": "fp32",
         "prefix_cache_bytes": None,
         "generation_config": True,
     }
     given = {
         "max_seqs": 3,
+        "max_waiting": 5,
+        "step_timeout": 7.5,
         "max_model_len": 99,
         "threads": 2,
         "kv_cache_bytes": 9000,
+        "kv_cache_type": "fp32",
         "prefix_cache_bytes": 1000,
         "generation_config": False,
     }
