@@ -38,10 +38,12 @@ class Loader:
         self.calls.append((version, options))
         if self.error is not None:
             raise self.error
+        engine: Any = FakeEngine()
+        engine.engine = SimpleNamespace(grammars=None)
         parts: dict[str, Any] = {
             "prompts": FakeEncoder(),
             "tokenizer": SimpleNamespace(token_bytes=lambda token: b""),
-            "engine": FakeEngine(),
+            "engine": engine,
         }
         return LoadedModel(
             name=version.name,
