@@ -16,6 +16,7 @@ from mrs import __version__
 from mrs.cli.bench import bench
 from mrs.cli.compare import compare
 from mrs.cli.config import config_app
+from mrs.cli.doctor import doctor
 from mrs.cli.embed import embed
 from mrs.cli.entry import EXIT_INTERRUPTED
 from mrs.cli.export import export
@@ -55,6 +56,7 @@ app.command("run")(run)
 app.command("embed")(embed)
 app.command("bench")(bench)
 app.command("compare")(compare)
+app.command("doctor")(doctor)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 

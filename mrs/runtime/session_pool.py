@@ -120,6 +120,15 @@ def open_session(key: SessionKey) -> InferenceSession:
     return session
 
 
+def require_runtime() -> str:
+    """The version of ONNX Runtime, which is there and new enough.
+
+    Raises:
+        RuntimeUnavailableError: it is missing, cannot be loaded, or is too old.
+    """
+    return str(_onnxruntime().__version__)
+
+
 def _session_options(ort: Any, threads: int) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads

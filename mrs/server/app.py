@@ -9,6 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from mrs import __version__
 from mrs.server.access_log import AccessLog
+from mrs.server.admin.system import system_router
 from mrs.server.anthropic.messages import messages_router
 from mrs.server.anthropic.responses import MessageStreamEvent
 from mrs.server.anthropic.schemas import CountTokensRequest, MessagesRequest
@@ -31,7 +32,7 @@ from mrs.server.openai.models import models_router
 from mrs.server.openai.schemas import ChatCompletionChunk, ChatCompletionRequest
 from mrs.server.openai.tokenization import tokenization_router
 from mrs.server.openai.tokenization_schemas import DetokenizeRequest, TokenizeRequest
-from mrs.server.openapi import describe, docs_router
+from mrs.server.openapi import describe, docs_router, openapi_document
 from mrs.server.origin_check import OriginCheckMiddleware
 from mrs.server.request_catalog import RequestCatalog
 from mrs.server.request_middleware import RequestMiddleware, RequestObserver
@@ -82,7 +83,9 @@ def create_app(
     app.include_router(_responses_router(server, settings))
     app.include_router(models_router(models, settings))
     app.include_router(health_router(models, lifecycle))
+    app.include_router(system_router(settings.repository))
     app.include_router(docs_router())
+    app.add_route("/api-doc/openapi.json", openapi_document(app), include_in_schema=False)
     describe(
         app,
         [

@@ -6,6 +6,7 @@ import secrets
 import ssl
 
 from mrs.errors import UsageError
+from mrs.model_repo.repository import default_root
 from mrs.server.access_keys import AccessKey, AccessPolicy, KeyRing, access_key, read_keys
 from mrs.server.configuration import ServeConfiguration
 from mrs.server.http_server import HttpOptions
@@ -39,6 +40,7 @@ def server_settings(options: ServeConfiguration, address: str) -> ServerSettings
         allowed_hosts=allowed_hosts(options.host, address, options.allowed_host),
         max_body_bytes=options.max_body_bytes,
         keep_alive_interval=options.keep_alive_interval / 1000,
+        repository=(options.repo or default_root()).expanduser(),
         read_timeout=options.read_timeout,
         request_timeout=options.request_timeout,
         limits=RequestLimits(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -40,6 +40,15 @@ def describe(app: FastAPI, models: Sequence[type[BaseModel]]) -> None:
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def openapi_document(app: FastAPI) -> Callable[[Request], Response]:
+    """An endpoint that answers as ``/openapi.json`` does: mistral.rs has it elsewhere."""
+
+    def document(_: Request) -> Response:
+        return JSONResponse(app.openapi())
+
+    return document
 
 
 def _schema(app: FastAPI, models: Sequence[type[BaseModel]]) -> dict[str, Any]:

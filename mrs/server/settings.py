@@ -46,6 +46,7 @@ class ServerSettings:
         keep_alive_interval: seconds of silence after which a stream gets a comment line.
         inline_body_bytes: bodies up to this size are parsed, rendered and tokenized on the event
             loop; larger ones in a thread, so that they stall no stream.
+        repository: folder of the models, for the doctor to look at.
         read_timeout: seconds that a body may take to arrive.
         request_timeout: seconds that an answer may take; None for any.
         limits: how many things of a kind one request may hold.
@@ -64,6 +65,7 @@ class ServerSettings:
     responses_db: Path | None = None
     responses_max_age: float = 30 * 24 * 3600.0
     responses_max_bytes: int = 1024 * MIB
+    repository: Path | None = None
     read_timeout: float = 60.0
     request_timeout: float | None = None
     limits: RequestLimits = field(default_factory=RequestLimits)
