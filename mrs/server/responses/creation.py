@@ -154,6 +154,8 @@ class ResponseCreation(Response):
             await run.keep(running=True)
         except BaseException:
             run.stream.cancel()
+            # The client may have left while it was stored; nobody knows its id.
+            self._context.store.delete_soon(run.answer.id, run.owner)
             await held.aclose()
             raise
         reply = _resource_reply(run)

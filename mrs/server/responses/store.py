@@ -76,6 +76,10 @@ class ResponseStore:
         """
         return await self._run(self._database.delete, response_id, owner)
 
+    def delete_soon(self, response_id: str, owner: str) -> None:
+        """Forget a response after all that was asked for before; nobody hears how that goes."""
+        self._worker.submit(self._database.delete, response_id, owner)
+
     def close(self) -> None:
         """Finish what was begun, and close the database."""
         self._worker.shutdown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -243,6 +244,31 @@ class TestAClientThatLeaves:
             connection.post("/v1/responses", b'{"input": "Hi"}')
             generation = played_engine.next_stream()
         assert generation.cancelled.wait(TIMEOUT)
+
+
+def test_who_leaves_before_hearing_of_it_leaves_nothing_running(
+    live: LiveServer, played_engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storing, go_on, stored = threading.Event(), threading.Event(), []
+    put = ResponseDatabase.put
+
+    def slow_put(database: ResponseDatabase, record: Any) -> None:
+        storing.set()
+        assert go_on.wait(TIMEOUT)
+        put(database, record)
+        stored.append(record.resource["id"])
+
+    monkeypatch.setattr(ResponseDatabase, "put", slow_put)
+    with live.connect() as connection:
+        connection.post("/v1/responses", b'{"input": "Hi", "background": true}')
+        generation = played_engine.next_stream()
+        assert storing.wait(TIMEOUT)
+    assert generation.cancelled.wait(TIMEOUT)
+    go_on.set()
+    # Waits for its turn at the store.
+    get(live, "resp_other")
+    assert len(stored) == 1
+    assert get(live, stored[0])[0] == 404
 
 
 @pytest.fixture
