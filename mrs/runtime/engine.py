@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mrs.errors import EngineError, MrsError, RequestTimeoutError, ShuttingDownError
 from mrs.runtime.admission import EngineModel, admit_request
+from mrs.runtime.cache_operations import CacheOperation
 from mrs.runtime.choices import make_choices
 from mrs.runtime.deadlines import Deadlines
 from mrs.runtime.drawing import draw_tokens
@@ -27,7 +28,6 @@ from mrs.runtime.generation import (
     SamplingParams,
 )
 from mrs.runtime.grammar.compiler import GrammarCompiler
-from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.prompt_scoring import score_prompt
 from mrs.runtime.scheduler import Row, Scheduler, Step
 from mrs.runtime.sequence import Sequence
@@ -47,6 +47,16 @@ class StepRunner(Protocol):
 
     def interrupt(self) -> None:
         """Make the `run` of this moment raise as soon as it can; called on another thread."""
+
+
+class EngineCache(Protocol):
+    """The KV cache that the runner uses; `mrs.runtime.kv_cache.KVCache`, mostly."""
+
+    def carry_out(self, operation: CacheOperation) -> None:
+        """Do what was decided between two steps."""
+
+    def release(self, slot: int) -> None:
+        """Give a slot's pages back to the system."""
 
 
 class Engine:
@@ -70,7 +80,7 @@ class Engine:
         self,
         model: EngineModel,
         runner: StepRunner,
-        cache: KVCache,
+        cache: EngineCache,
         scheduler: Scheduler,
         publish: Callable[[Published], None],
         step_limit: float = DEFAULT_LIMIT,

@@ -36,6 +36,14 @@ from mrs.runtime.sampling.defaults import (
 )
 from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.session_pool import SessionKey, SessionPool
+from mrs.runtime.speculation.opening import (
+    PairedCaches,
+    Speculation,
+    SpeculationOptions,
+    Surroundings,
+    check_draft,
+    open_speculation,
+)
 from mrs.runtime.step_gate import GatedRunner
 from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
@@ -47,6 +55,7 @@ DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
 MOST_SEQS = 1024
 MOST_THREADS = 1024
 MOST_WAITING = 1 << 20
+NO_SPECULATION = SpeculationOptions()
 _POOL = SessionPool()
 
 
@@ -89,6 +98,7 @@ def load_served(
     max_waiting: int = SchedulerConfig.max_waiting,
     step_timeout: float = DEFAULT_LIMIT,
     generation_config: bool = True,
+    speculation: SpeculationOptions = NO_SPECULATION,
     pool: SessionPool = _POOL,
 ) -> LoadedModel:
     """Load a version and start its engine; returns once a warm-up token was produced.
@@ -106,11 +116,12 @@ def load_served(
         max_waiting: sequences that may wait for their turn.
         step_timeout: seconds after which a step of the model is cut, and its requests fail.
         generation_config: read how the model's authors sample; without, nothing is known of it.
-        pool: where the session comes from.
+        speculation: what guesses tokens, if anything.
+        pool: where the sessions come from.
 
     Raises:
-        UsageError: a value is outside what the model allows, it is an embedding model, or the
-            version has no scales for an 8-bit cache.
+        UsageError: a value is outside what the model allows, it is an embedding model, the version
+            has no scales for an 8-bit cache, or the draft model has other tokens.
         CorruptVersionError: a file is missing, or not as long as the lock says.
         ModelLoadError: the artifact cannot be loaded or does not work.
         ChatTemplateError: the chat template does not compile.
@@ -126,7 +137,9 @@ def load_served(
         _check_option("--max-waiting", max_waiting, 0, MOST_WAITING)
         if not step_timeout > 0:
             raise UsageError(f"--step-timeout is {step_timeout:g} seconds; it must be above 0.")
-        bounds = _Bounds(max_waiting, step_timeout)
+        bounds = _Bounds(max_waiting, step_timeout, speculation)
+        if speculation.draft is not None:
+            check_draft(speculation.draft, version, parts.tokenizer)
         engine = _open(version, parts, memory, bounds, pool, bridge.publish, stack)
         bridge.attach(engine)
         engine.start()
@@ -161,10 +174,11 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """How many may wait, and how long a step may take in seconds."""
+    """How many may wait, how long a step may take in seconds, and what guesses tokens."""
 
     max_waiting: int
     step_timeout: float
+    speculation: SpeculationOptions
 
 
 @dataclass(frozen=True)
@@ -255,7 +269,9 @@ def _open(
     facts = version.lock.model
     chunk = min(SchedulerConfig.prefill_chunk, parts.max_length)
     cache = _reserve_cache(version, parts, chunk)
-    row_bytes = cache.shape.committed_bytes
+    around = Surroundings(version, cache.shape, parts.max_length, chunk, parts.threads)
+    speculation = open_speculation(bounds.speculation, around, pool, stack)
+    row_bytes = _row_bytes(cache, speculation)
     if memory.budget is not None:
         least = parts.max_length if memory.whole_context else min(64, parts.max_length)
         check_budget(memory.budget, row_bytes, least)
@@ -288,8 +304,26 @@ def _open(
         bos_token_id=facts.bos_token_id,
         grammars=grammars,
     )
-    runner = GatedRunner(decoder)
-    return Engine(model, runner, cache, Scheduler(config), publish, bounds.step_timeout)
+    return Engine(
+        model,
+        GatedRunner(decoder),
+        cache
+        if speculation is None or speculation.draft is None
+        else PairedCaches(cache, speculation.draft),
+        Scheduler(config),
+        publish,
+        bounds.step_timeout,
+        None if speculation is None else speculation.speculator,
+    )
+
+
+def _row_bytes(cache: KVCache, speculation: Speculation | None) -> Callable[[int], int]:
+    """What a row takes, that of a draft model included."""
+    shape = cache.shape
+    if speculation is None:
+        return shape.committed_bytes
+    beside = speculation.row_bytes
+    return lambda tokens: shape.committed_bytes(tokens) + beside(tokens)
 
 
 def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int) -> KVCache:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Collection
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release
-from mrs.runtime.decoder import Decoder
+from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.scheduler import Row, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.speculation.proposer import Wish
+
+
+class _Runner(Protocol):
+    def run(self, step: Step) -> NDArray[np.float32]: ...
 
 
 class DraftModel:
@@ -24,7 +28,7 @@ class DraftModel:
     computed again.
 
     Args:
-        decoder: the model.
+        runner: computes the model's steps.
         cache: its KV cache.
         vocab_size: tokens of the model that is guessed for; the draft's own may be padded.
         max_length: most tokens that it can have of a sequence.
@@ -32,9 +36,9 @@ class DraftModel:
     """
 
     def __init__(
-        self, decoder: Decoder, cache: KVCache, vocab_size: int, max_length: int, chunk: int
+        self, runner: _Runner, cache: KVCache, vocab_size: int, max_length: int, chunk: int
     ) -> None:
-        self._decoder = decoder
+        self._runner = runner
         self._cache = cache
         self._vocab_size = vocab_size
         self._max_length = max_length
@@ -70,16 +74,25 @@ class DraftModel:
         """Do with the rows here what is done with those of the other cache."""
         match operation:
             case Move(source, target, length):
-                kept, self._held[source] = self._held[source][:length], []
+                kept = self._first(source, length)
                 self._cache.move(source, target, len(kept))
-                self._held[target] = kept
+                self._held[source], self._held[target] = [], kept
             case Copy(source, target, length):
-                kept = self._held[source][:length]
+                kept = self._first(source, length)
                 self._cache.copy(source, target, len(kept))
                 self._held[target] = kept
             case Release(slot):
+                self._cache.release(slot)
                 self._held[slot] = []
-                self._cache.carry_out(operation)
+            case Trim(slot, length):
+                self._held[slot] = self._first(slot, length)
+                self._cache.carry_out(Trim(slot, len(self._held[slot])))
+
+    def _first(self, slot: int, length: int) -> list[int]:
+        """The tokens that a slot has when it is cut to so many; none if it cannot be."""
+        held = self._held[slot]
+        length = min(length, len(held))
+        return held[:length] if self._cache.shape.can_reuse(len(held), length) else []
 
     def _shortened(self, wish: Wish) -> Wish:
         return Wish(wish.choice, min(wish.most, self._max_length - wish.sequence.length))
@@ -94,7 +107,7 @@ class DraftModel:
         length = sequence.length + len(sequence.guesses) - 1
         tokens = np.array(sequence.tokens(0, min(len(held), length)), dtype=np.int64)
         differs = np.flatnonzero(tokens != held[: len(tokens)])
-        return int(differs[0]) if len(differs) else len(tokens)
+        return len(self._first(sequence.slot, int(differs[0]) if len(differs) else len(tokens)))
 
     def _catch_up(self, sequence: Sequence) -> None:
         past = self._agreed(sequence)
@@ -118,7 +131,7 @@ class DraftModel:
         assert first is not None
         assert last is not None
         step = Step(first, tuple(by_slot.get(slot) for slot in range(first, last + 1)))
-        logits = self._decoder.run(step)
+        logits = self._runner.run(step)
         for slot, row in by_slot.items():
             assert slot is not None
             # What a step writes behind a cut is all that is right behind it.

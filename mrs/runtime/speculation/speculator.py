@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Collection
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from mrs.runtime.scheduler import any_length
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.speculation.guess_length import GuessLength
 from mrs.runtime.speculation.proposer import Proposer, Wish
@@ -38,6 +40,7 @@ class Speculator:
         proposers: asked in order; the next one for whom the ones before had no guess.
         most: guesses of one sequence in one step.
         most_positions: of a step.
+        can_cut: whether a row of the cache that has so many tokens can be cut to so many.
     """
 
     def __init__(
@@ -45,11 +48,13 @@ class Speculator:
         proposers: Collection[Proposer],
         most: int,
         most_positions: int = MOST_POSITIONS,
+        can_cut: Callable[[int, int], bool] = any_length,
     ) -> None:
         self.counts = GuessCounts()
         self._proposers = proposers
         self._most = most
         self._most_positions = most_positions
+        self._can_cut = can_cut
         self._lengths: WeakKeyDictionary[Sequence, GuessLength] = WeakKeyDictionary()
 
     def guess(self, decoding: Collection[Choice]) -> None:
@@ -80,8 +85,11 @@ class Speculator:
     def _wanted(self, choice: Choice, room: int) -> int:
         sequence = choice.sequence
         # One token is drawn beyond the last guess.
-        left = sequence.longest - sequence.length - 1
-        return min(left, room, self._length(sequence).take())
+        most = min(sequence.longest - sequence.length - 1, room)
+        # Where guesses are wrong, the cache is cut to the tokens that are there now.
+        while most > 0 and not self._can_cut(sequence.length + most, sequence.length):
+            most -= 1
+        return min(most, self._length(sequence).take()) if most > 0 else 0
 
     def _length(self, sequence: Sequence) -> GuessLength:
         length = self._lengths.get(sequence)
