@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from mrs.runtime.generation import GenerationDelta
@@ -40,12 +40,14 @@ class AnswerForm:
     Attributes:
         reader: reads the deltas.
         token_bytes: bytes of a token.
+        namespaces: namespace and name of functions, by what the model knows them as.
         sealed_reasoning: reasoning comes in its opaque form as well.
         obfuscate: see `EventWriter`.
     """
 
     reader: AnswerReader
     token_bytes: Callable[[int], bytes]
+    namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     sealed_reasoning: bool = False
     obfuscate: bool = False
 
@@ -133,8 +135,9 @@ class ResponseAnswer:
         if isinstance(event, ReasoningDelta):
             return self._add_reasoning(event)
         if isinstance(event, ToolCallBegun):
+            namespace, name = self._form.namespaces.get(event.name, (None, event.name))
             index = self._next_index()
-            return self._begin(FunctionCallItem(self._writer, index, event.id, event.name))
+            return self._begin(FunctionCallItem(self._writer, index, event.id, name, namespace))
         if isinstance(event, ToolCallArguments):
             assert isinstance(self._open, FunctionCallItem)
             return [self._open.grow(event.fragment)]

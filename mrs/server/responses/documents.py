@@ -58,6 +58,7 @@ class OutputFunctionCall(BaseModel):
     call_id: str
     name: str
     arguments: str
+    namespace: str | None = Field(None, description="Present if the function is in one.")
 
 
 class InputTokensDetails(BaseModel):

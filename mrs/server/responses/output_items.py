@@ -160,8 +160,16 @@ class FunctionCallItem(_Growing):
     prefix = "fc"
     delta_kind = "response.function_call_arguments.delta"
 
-    def __init__(self, writer: EventWriter, output_index: int, call_id: str, name: str) -> None:
+    def __init__(
+        self,
+        writer: EventWriter,
+        output_index: int,
+        call_id: str,
+        name: str,
+        namespace: str | None = None,
+    ) -> None:
         super().__init__(writer, output_index)
+        self._namespace = {} if namespace is None else {"namespace": namespace}
         self._call_id = call_id
         self._name = name
 
@@ -184,4 +192,5 @@ class FunctionCallItem(_Growing):
             "call_id": self._call_id,
             "name": self._name,
             "arguments": self._text(),
+            **self._namespace,
         }

@@ -17,7 +17,7 @@ from mrs.server.responses.resource import Resource, new_resource
 from mrs.server.responses.schemas import ResponsesRequest
 from mrs.server.responses.template_messages import template_messages, without_oldest
 from mrs.server.responses.text_format import response_grammar
-from mrs.server.responses.tools import function_tools, tool_choice
+from mrs.server.responses.tools import function_tools, namespaces, tool_choice
 from mrs.server.served_model import ServedModel
 
 
@@ -69,12 +69,11 @@ def prepare_response(turn: Turn, model: ServedModel) -> PreparedResponse:
     conversation = _conversation(request, tuple(messages))
     prepared = _prepare(conversation, _options(request, model), model)
     sampling = prepared.generation.sampling
-    resource = new_resource(
-        request, model.name, sampling, conversation.tools, conversation.tool_choice
-    )
+    resource = new_resource(request, model.name, sampling, conversation.tool_choice)
     form = AnswerForm(
         prepared.new_reader(),
         model.token_bytes,
+        namespaces(request),
         sealed_reasoning=request.wants_encrypted_reasoning,
         obfuscate=bool(request.stream_options and request.stream_options.include_obfuscation),
     )

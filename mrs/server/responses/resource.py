@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from mrs.runtime.generation import SamplingParams
-from mrs.server.conversation.conversation import FunctionTool, ToolChoice
+from mrs.server.conversation.conversation import ToolChoice
 from mrs.server.errors import ErrorReply
 from mrs.server.generation import Tally
 from mrs.server.responses.items import new_id
@@ -22,7 +22,6 @@ def new_resource(
     request: ResponsesRequest,
     model: str,
     sampling: SamplingParams,
-    tools: tuple[FunctionTool, ...],
     choice: ToolChoice,
 ) -> Resource:
     """A response that has only begun, with what was asked for and what was chosen where it was not.
@@ -31,8 +30,7 @@ def new_resource(
         request: checked.
         model: what answers it.
         sampling: how it is drawn.
-        tools: the request's functions.
-        choice: which of them may be called.
+        choice: which functions may be called.
     """
     resource: Resource = {
         "id": new_id("resp"),
@@ -53,7 +51,7 @@ def new_resource(
         "metadata": request.metadata or {},
         "text": {"format": format_told(request)},
         "reasoning": _reasoning(request),
-        "tools": tools_told(tools),
+        "tools": tools_told(request),
         "tool_choice": tool_choice_told(request, choice),
         "parallel_tool_calls": request.parallel_tool_calls is not False,
         "max_tool_calls": request.max_tool_calls,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from mrs.server.openai.grammar_fields import GrammarField, ResponseFormat
@@ -48,15 +56,29 @@ class FunctionToolField(RequestModel):
     function: NestedFunction | None = None
 
 
-def _function_tool(value: Any) -> Any:
+def _supported_tool(value: Any) -> Any:
     kind = value.get("type") if isinstance(value, dict) else None
-    if isinstance(kind, str) and kind != "function":
+    if isinstance(kind, str) and kind not in ("function", "namespace"):
         raise PydanticCustomError(
             UNSUPPORTED,
-            "tools of type {kind} are not supported; functions are",
+            "tools of type {kind} are not supported; functions and namespaces of them are",
             {"kind": kind[:60]},
         )
     return value
+
+
+class NamespaceField(RequestModel):
+    """Functions under a common name."""
+
+    type: Literal["namespace"]
+    name: ToolName
+    description: str | None = None
+    tools: list[Annotated[FunctionToolField, BeforeValidator(_supported_tool)]]
+
+
+def _tool_tag(value: Any) -> str:
+    kind = value.get("type") if isinstance(value, dict) else None
+    return "<namespace>" if kind == "namespace" else "<function>"
 
 
 class ReasoningField(RequestModel):
@@ -108,7 +130,11 @@ Metadata = Annotated[
     Field(max_length=16),
 ]
 OutputTokens = Annotated[int, Field(ge=1)]
-ToolField = Annotated[FunctionToolField, BeforeValidator(_function_tool)]
+ToolField = Annotated[
+    Annotated[FunctionToolField, Tag("<function>")] | Annotated[NamespaceField, Tag("<namespace>")],
+    Discriminator(_tool_tag),
+    BeforeValidator(_supported_tool),
+]
 
 
 class ResponsesRequest(SamplingFields):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mrs.errors import InvalidValueError
 from mrs.server.conversation.conversation import TemplateMessage
 from mrs.server.responses.items import Item, part_texts
+from mrs.server.responses.tools import full_name
 
 
 def template_messages(items: Iterable[Item], instructions: str | None) -> list[TemplateMessage]:
@@ -72,7 +73,7 @@ class _Turns:
         turn["reasoning_content"] = thought if before is None else f"{before}\n{thought}"
 
     def _add_function_call(self, item: Item) -> None:
-        name = function_name(item)
+        name = full_name(item.get("namespace"), item["name"])
         self._called[item["call_id"]] = name
         call = {
             "id": item["call_id"],
@@ -109,12 +110,6 @@ class _Turns:
         if self._assistant is not None:
             self._messages.append({"content": "", **self._assistant})
             self._assistant = None
-
-
-def function_name(item: Mapping[str, Any]) -> str:
-    """What the model knows a called function as."""
-    namespace = item.get("namespace")
-    return f"{namespace}.{item['name']}" if namespace else str(item["name"])
 
 
 def _arguments(text: str) -> Any:

@@ -2,47 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mrs.errors import InvalidValueError
 from mrs.server.conversation.conversation import FunctionTool, ToolChoice, ToolMode
 from mrs.server.errors import FieldTypeError, MissingFieldError, UnsupportedFieldError
-from mrs.server.responses.schemas import FunctionToolField, ResponsesRequest
+from mrs.server.responses.schemas import FunctionToolField, NamespaceField, ResponsesRequest
 
 _LONGEST_SHOWN = 60
 
 
 def function_tools(request: ResponsesRequest) -> tuple[FunctionTool, ...]:
-    """The functions of a request.
+    """The functions of a request; the model knows those of a namespace by both names.
 
     Raises:
         MissingFieldError: one has no name.
         InvalidValueError: two have the same.
     """
-    tools = tuple(_function(tool, i) for i, tool in enumerate(request.tools or ()))
+    tools = tuple(_functions(request))
     seen: set[str] = set()
-    for index, tool in enumerate(tools):
+    for tool in tools:
         if tool.name in seen:
             raise InvalidValueError(
-                f"Two tools are called {tool.name[:_LONGEST_SHOWN]!r}.", param=f"tools[{index}]"
+                f"Two tools are called {tool.name[:_LONGEST_SHOWN]!r}.", param="tools"
             )
         seen.add(tool.name)
     return tools
 
 
-def tools_told(tools: Sequence[FunctionTool]) -> list[dict[str, Any]]:
+def namespaces(request: ResponsesRequest) -> dict[str, tuple[str, str]]:
+    """Namespace and name of the functions that are in one, by what the model knows them as."""
+    return {
+        full_name(group.name, tool.name or ""): (group.name, tool.name or "")
+        for group in request.tools or ()
+        if isinstance(group, NamespaceField)
+        for tool in group.tools
+    }
+
+
+def full_name(namespace: str | None, name: str) -> str:
+    """What the model knows a function as."""
+    return f"{namespace}.{name}" if namespace else name
+
+
+def tools_told(request: ResponsesRequest) -> list[dict[str, Any]]:
     """The functions as the response tells them again, flat."""
-    return [
-        {
-            "type": "function",
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": None if tool.parameters is None else dict(tool.parameters),
-            "strict": tool.strict,
-        }
-        for tool in tools
-    ]
+    told: list[dict[str, Any]] = []
+    for tool in request.tools or ():
+        if isinstance(tool, FunctionToolField):
+            told.append(_told(tool))
+        else:
+            names = {"type": tool.type, "name": tool.name, "description": tool.description}
+            told.append({**names, "tools": [_told(inner) for inner in tool.tools]})
+    return told
+
+
+def _told(tool: FunctionToolField) -> dict[str, Any]:
+    given = tool.function or tool
+    return {
+        "type": "function",
+        "name": given.name,
+        "description": given.description,
+        "parameters": given.parameters,
+        "strict": bool(given.strict),
+    }
+
+
+def _functions(request: ResponsesRequest) -> Iterator[FunctionTool]:
+    for index, tool in enumerate(request.tools or ()):
+        if isinstance(tool, FunctionToolField):
+            yield _function(tool, f"tools[{index}]")
+            continue
+        for inner, one in enumerate(tool.tools):
+            function = _function(one, f"tools[{index}].tools[{inner}]")
+            yield replace(function, name=full_name(tool.name, function.name))
 
 
 def tool_choice(request: ResponsesRequest, tools: Sequence[FunctionTool]) -> ToolChoice:
@@ -75,10 +110,10 @@ def tool_choice_told(request: ResponsesRequest, choice: ToolChoice) -> str | dic
     return choice.mode.value
 
 
-def _function(tool: FunctionToolField, index: int) -> FunctionTool:
+def _function(tool: FunctionToolField, path: str) -> FunctionTool:
     given = tool.function or tool
     if given.name is None:
-        param = f"tools[{index}].name"
+        param = f"{path}.name"
         raise MissingFieldError(f"The field '{param}' is required.", param=param)
     return FunctionTool(given.name, given.description, given.parameters, bool(given.strict))
 
@@ -112,10 +147,11 @@ def _name(choice: Any, param: str) -> str:
             param=param,
         )
     nested = choice.get("function")
-    name = (nested if isinstance(nested, dict) else choice).get("name")
+    given = nested if isinstance(nested, dict) else choice
+    name, namespace = given.get("name"), given.get("namespace")
     if not isinstance(name, str) or not name:
         raise MissingFieldError(f"The field '{param}.name' is required.", param=f"{param}.name")
-    return name
+    return full_name(namespace if isinstance(namespace, str) else None, name)
 
 
 def _require_known(choice: ToolChoice, tools: Sequence[FunctionTool]) -> None:

@@ -47,7 +47,7 @@ def resource(status: str = "in_progress") -> dict[str, Any]:
 class Played:
     """An answer of given events, and all that was streamed of it."""
 
-    def __init__(self, *told: list[AnswerEvent], status: str = "in_progress", **form: bool) -> None:
+    def __init__(self, *told: list[AnswerEvent], status: str = "in_progress", **form: Any) -> None:
         self.tally = Tally(3, 1)
         reader = Told(list(told))
         shape = AnswerForm(reader, lambda token: PIECES.get(token, b""), **form)
@@ -153,6 +153,12 @@ def test_calls_are_items_and_their_arguments_stream() -> None:
         *("output_item.added", "function_call_arguments.delta", "function_call_arguments.delta"),
         *("function_call_arguments.done", "output_item.done"),
     ]
+
+
+def test_a_call_tells_the_namespace_of_its_function() -> None:
+    played = Played([*call(0, "{}"), Finished("tool_calls")], namespaces={"look_up": ("db", "f")})
+    (item,) = check_grammar(played.end())["output"]
+    assert (item["namespace"], item["name"]) == ("db", "f")
 
 
 def test_what_the_limit_cuts_off_is_incomplete() -> None:

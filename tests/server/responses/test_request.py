@@ -12,7 +12,13 @@ from mrs.server.errors import FieldTypeError, MissingFieldError, UnsupportedFiel
 from mrs.server.responses.request import parse_responses_request
 from mrs.server.responses.schemas import ResponsesRequest
 from mrs.server.responses.text_format import format_told, response_grammar
-from mrs.server.responses.tools import function_tools, tool_choice, tool_choice_told, tools_told
+from mrs.server.responses.tools import (
+    function_tools,
+    namespaces,
+    tool_choice,
+    tool_choice_told,
+    tools_told,
+)
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 FLAT = {"type": "function", "name": "f", "description": "D", "parameters": SCHEMA, "strict": True}
@@ -121,9 +127,27 @@ def test_logprobs_can_be_asked_for_in_three_ways(fields: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("tool", [FLAT, NESTED])
 def test_functions_are_flat_or_nested(tool: dict[str, Any]) -> None:
-    tools = function_tools(parsed(tools=[tool]))
-    assert tools == (FunctionTool("f", "D", SCHEMA, strict=True),)
-    assert tools_told(tools) == [FLAT]
+    request = parsed(tools=[tool])
+    assert function_tools(request) == (FunctionTool("f", "D", SCHEMA, strict=True),)
+    assert tools_told(request) == [FLAT]
+
+
+def test_functions_of_a_namespace_have_both_names() -> None:
+    group = {"type": "namespace", "name": "db", "description": None, "tools": [FLAT]}
+    request = parsed(tools=[group, FLAT])
+    assert [tool.name for tool in function_tools(request)] == ["db.f", "f"]
+    assert namespaces(request) == {"db.f": ("db", "f")}
+    assert tools_told(request) == [group, FLAT]
+    choice = {"type": "function", "namespace": "db", "name": "f"}
+    request = parsed(tools=[group], tool_choice=choice)
+    assert tool_choice(request, function_tools(request)).names == {"db.f"}
+
+
+def test_a_namespace_holds_functions_alone() -> None:
+    group = {"type": "namespace", "name": "db", "tools": [{"type": "custom", "name": "x"}]}
+    with pytest.raises(UnsupportedFieldError) as caught:
+        parsed(tools=[group])
+    assert caught.value.param == "tools[0].tools[0]"
 
 
 def test_functions_need_names_and_different_ones() -> None:
