@@ -56,6 +56,8 @@ class GrammarMatcher:
         self._mask = first_mask
         self._pending: Future[Bits] | None = None
         self._broken = broken
+        self._accepting: bool | None = None
+        self._stopped: bool | None = None
 
     def mask(self) -> Bits:
         """The tokens that may come next, ends of sequence among them where the grammar accepts.
@@ -75,12 +77,16 @@ class GrammarMatcher:
     @property
     def accepting(self) -> bool:
         """What is there is whole: an end of sequence may come."""
-        return self._call(lambda matcher: matcher.is_accepting())
+        if self._accepting is None:
+            self._accepting = self._call(lambda matcher: matcher.is_accepting())
+        return self._accepting
 
     @property
     def stopped(self) -> bool:
         """What is there is whole, and nothing but an end of sequence may come."""
-        return self._call(lambda matcher: matcher.is_stopped() and not matcher.is_error())
+        if self._stopped is None:
+            self._stopped = self._call(lambda m: m.is_stopped() and not m.is_error())
+        return self._stopped
 
     def accept(self, *tokens: int) -> None:
         """Take the next tokens; not an end of sequence.
@@ -89,10 +95,11 @@ class GrammarMatcher:
             GrammarStuckError: one of them is not allowed.
         """
         taken = self._call(lambda matcher: matcher.consume_tokens(list(tokens)))
-        self._mask = None
+        self._forget_state()
         if not taken:
             raise self._stuck(f"the tokens {tokens} are not allowed")
-        if not self.stopped:
+        # What is asked while the mask is computed must be known before.
+        if not self.stopped and self.accepting is not None:
             self._start()
 
     def validate(self, tokens: Sequence[int]) -> int:
@@ -114,13 +121,16 @@ class GrammarMatcher:
         if not count:
             return
         undone = self._call(lambda matcher: matcher.rollback(count))
-        self._mask = None
+        self._forget_state()
         if not undone:
             raise self._stuck(f"{count} tokens cannot be taken back")
 
     def probe(self) -> Probe:
         """A copy to try things with."""
         return self._call(lambda matcher: Probe(matcher.deep_copy(), self._mask_bytes, self._end))
+
+    def _forget_state(self) -> None:
+        self._mask = self._accepting = self._stopped = None
 
     def _start(self) -> Future[Bits]:
         self._pending = pending = self._workers.submit(self._fill)
