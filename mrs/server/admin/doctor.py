@@ -148,7 +148,7 @@ def check_disk(folder: Path) -> Check:
     free = shutil.disk_usage(existing).free
     message = f"{free >> 20} MiB are free for {folder}."
     if free < _NO_DISK:
-        return _error("disk_space", message, "Delete versions: mrs models rm.")
+        return _error("disk_space", message, "Delete versions: mrs models remove.")
     if free < _LITTLE_DISK:
         return _warn("disk_space", message, "Large models may not fit.")
     return _ok("disk_space", message)
@@ -171,7 +171,7 @@ def check_repository(repository: ModelRepository) -> Iterable[Check]:
             yield _error(
                 "repository",
                 f"{entry.reference} is damaged: {problem}.",
-                f"Delete it and export it again: mrs models rm {entry.reference}.",
+                f"Delete it and export it again: mrs models remove {entry.reference}.",
             )
     if not broken:
         yield _ok("repository", f"{len(entries)} versions in {repository.root}, all whole.")
