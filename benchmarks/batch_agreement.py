@@ -1,9 +1,10 @@
-"""Greedy answers in a batch of 16 against the same answers alone: how many tokens agree.
+"""Greedy answers among 15 others, and behind a cached prompt, against the same answers alone.
 
     python -m benchmarks.batch_agreement /tmp/models/NAME/1
 
-Matrix kernels add up in another order for other batch sizes; an answer parts from its solo run
-where two tokens were level to the last digits. Tokens before that point count as agreeing.
+Where a kernel rounds otherwise beside other rows, or behind other pieces of a prompt, an answer
+parts from its solo run where two tokens are level; `batch_operators` tells which kernels do.
+Tokens before that point count as agreeing.
 """
 
 from __future__ import annotations
@@ -22,32 +23,41 @@ SUBJECTS = (
 )  # fmt: skip
 
 
-async def answer(loaded: LoadedModel, number: int) -> list[int]:
+async def answer(loaded: LoadedModel, number: int, salt: str) -> list[int]:
     question = f"Write {number % 3 + 1} paragraphs about {SUBJECTS[number]}."
     prompt = loaded.prompts.encode_chat([{"role": "user", "content": question}])
     sampling = SamplingParams(temperature=0.0, max_tokens=32 + 8 * number)
     tokens: list[int] = []
-    async for deltas in loaded.engine.submit(GenerationRequest(prompt, sampling)):
+    request = GenerationRequest(prompt, sampling, cache_salt=salt)
+    async for deltas in loaded.engine.submit(request):
         for delta in deltas:
             tokens.extend(delta.token_ids)
     return tokens
 
 
 async def compare(loaded: LoadedModel) -> None:
-    together = await asyncio.gather(*(answer(loaded, number) for number in range(16)))
-    alone = [await answer(loaded, number) for number in range(16)]
+    numbers = range(16)
+    together = await asyncio.gather(*(answer(loaded, number, f"t{number}") for number in numbers))
+    alone = [await answer(loaded, number, f"a{number}") for number in numbers]
+    # With the salt of an answer that was given already, all but the end of the prompt is cached.
+    cached = [await answer(loaded, number, f"a{number}") for number in numbers]
+    report("among 15 others", together, alone)
+    report("prompt cached", cached, alone)
+
+
+def report(name: str, answers: list[list[int]], alone: list[list[int]]) -> None:
     agreeing = 0
-    for batch, solo in zip(together, alone, strict=True):
-        parted = next((i for i, (a, b) in enumerate(zip(batch, solo)) if a != b), len(solo))  # noqa: B905
+    for other, solo in zip(answers, alone, strict=True):
+        parted = next((i for i, (a, b) in enumerate(zip(other, solo)) if a != b), len(solo))  # noqa: B905
         agreeing += parted
     total = sum(map(len, alone))
-    equal = sum(batch == solo for batch, solo in zip(together, alone, strict=True))
-    print(f"{equal} of 16 answers equal; {agreeing} of {total} tokens agree")
+    equal = sum(other == solo for other, solo in zip(answers, alone, strict=True))
+    print(f"{name}: {equal} of 16 answers equal; {agreeing} of {total} tokens agree")
 
 
 def main() -> None:
     folder = Path(sys.argv[1]).resolve()
-    loaded = load_served(ModelRepository(folder.parent).resolve(str(folder)), prefix_cache_bytes=0)
+    loaded = load_served(ModelRepository(folder.parent).resolve(str(folder)))
     try:
         asyncio.run(compare(loaded))
     finally:

@@ -397,3 +397,23 @@ def test_a_lock_that_does_not_fit_its_graph_is_refused(
     tiny: ModelVersion, pool: WatchedPool, facts: dict[str, int]
 ) -> None:
     assert_refused(with_facts(tiny, **facts), pool, ModelLoadError, "produced no warm-up token")
+
+
+def test_the_authors_way_to_sample_is_read_unless_it_is_left_out(
+    copy: ModelVersion, pool: WatchedPool
+) -> None:
+    path = "generation_config.json"
+    (copy.path / path).write_text('{"temperature": 0.6, "do_sample": true, "max_length": 9}')
+    version = with_size(copy, path)
+    for wanted, expected in ((True, {"temperature": 0.6}), (False, {})):
+        model = load_served(version, pool=pool, generation_config=wanted)
+        model.close()
+        assert model.sampling_defaults == expected
+
+
+def test_a_way_to_sample_that_no_sampler_has_is_refused(
+    copy: ModelVersion, pool: WatchedPool
+) -> None:
+    path = "generation_config.json"
+    (copy.path / path).write_text('{"top_p": 7}')
+    assert_refused(with_size(copy, path), pool, ModelLoadError, "'top_p' is 7")
