@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from collections.abc import Iterator
 
 from fastapi import APIRouter, Response
-from prometheus_client import CollectorRegistry, Info
+from prometheus_client import CollectorRegistry, Gauge, Info
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.process_collector import ProcessCollector
@@ -36,6 +37,8 @@ class ServerMetrics:
         self.http = HttpMetrics(self._registry)
         self.generation = GenerationMetrics(self._registry)
         self._registry.register(EngineCollector(models))
+        tasks = Gauge("mrs_asyncio_tasks", "Tasks of the event loop.", registry=self._registry)
+        tasks.set_function(_tasks)
         build = Info("mrs_build", "What runs here.", registry=self._registry)
         build.info({"version": __version__, "python": platform.python_version()})
         self._again = CollectorRegistry()
@@ -47,6 +50,14 @@ class ServerMetrics:
 
     def _collect(self) -> Iterator[Metric]:
         yield from self._registry.collect()
+
+
+def _tasks() -> float:
+    """Of the loop that serves who asks; 0 outside of one."""
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:
+        return 0
 
 
 def metrics_router(metrics: ServerMetrics) -> APIRouter:

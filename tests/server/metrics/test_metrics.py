@@ -92,13 +92,17 @@ def test_every_documented_metric_exists_and_moves(client: TestClient, engine: Fa
     engine.refusal = QueueFullError("Full.")
     client.post(CHAT, json=BODY)
     constant = {"mrs_build_info", "mrs_model_status", "http_requests_in_flight"}
-    still = {"vllm:kv_cache_usage_perc", "vllm:inter_token_latency_seconds"}
+    still = {"vllm:kv_cache_usage_perc", "vllm:inter_token_latency_seconds", "mrs_asyncio_tasks"}
     still.add("mistralrs_inter_token_latency_seconds")
     for name in metrics:
         after = values(name)
         assert after, f"{name} does not exist"
         if name not in constant | still:
             assert after != before[name], f"{name} does not move"
+
+
+def test_the_tasks_of_the_event_loop_are_counted(client: TestClient) -> None:
+    assert read(client)["mrs_asyncio_tasks"] >= 1
 
 
 def test_every_metric_is_documented(client: TestClient) -> None:
