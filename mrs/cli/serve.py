@@ -40,6 +40,9 @@ def serve(
     kv_cache_bytes: options.KvCacheBytes = None,
     kv_cache_type: options.KvCacheTypeOption = KvCacheType.FP32,
     prefix_cache_bytes: options.PrefixCacheBytes = None,
+    speculative: options.Speculative = options.SpeculativeKind.OFF,
+    draft_model: options.DraftModel = None,
+    max_guesses: options.MaxGuesses = 6,
     host: options.Host = "127.0.0.1",
     port: options.Port = 1234,
     allowed_host: options.AllowedHost = None,
@@ -104,11 +107,14 @@ def serve(
     from mrs.cli.configuration import given_flags, load
     from mrs.server.configured import check_tls, server_settings
     from mrs.server.http_server import bind
+    from mrs.server.tracing import require_tracing
 
     loaded = load(given_flags(context), config)
     # All that is quickly refused, before a model is exported or loaded.
     models_of(loaded)
     check_tls(loaded)
+    if loaded.otel:
+        require_tracing()
     with bind(loaded.host, loaded.port) as bound:
         settings = server_settings(loaded, bound.getsockname()[0])
         _warn(loaded, bound)
@@ -158,7 +164,10 @@ def _serve(
 
     repository, quant = open_repository(loaded.repo), Quantization(loaded.quant)
     versions = [find_model(each, repository, quant, silent=as_json) for each in loaded.models]
-    sources = repository_models(versions, engine_options(loaded))
+    draft = None
+    if loaded.draft_model is not None:
+        draft = find_model(loaded.draft_model, repository, quant, silent=as_json)
+    sources = repository_models(versions, engine_options(loaded, draft))
     names = ModelNames(
         [source.description for source in sources],
         aliases=model_aliases(loaded.alias, zip(loaded.models, sources, strict=True)),

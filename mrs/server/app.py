@@ -45,6 +45,7 @@ from mrs.server.responses.schemas import ResponsesRequest
 from mrs.server.responses.store import ResponseStore
 from mrs.server.served_model import ServedModel
 from mrs.server.settings import ServerSettings
+from mrs.server.tracing import open_tracing
 
 
 def create_app(
@@ -101,6 +102,11 @@ def create_app(
     if metrics is not None:
         app.include_router(metrics_router(metrics))
         observers.append(metrics.http)
+    if settings.tracing:
+        tracing = open_tracing()
+        lifecycle.on_close(tracing.close)
+        # The first to be told, since it names the trace that the log tells.
+        observers.insert(0, tracing)
     _add_layers(app, settings, observers)
     return app
 
