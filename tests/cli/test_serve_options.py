@@ -11,6 +11,7 @@ from mrs.cli.app import app
 from mrs.server.configuration import ServeConfiguration
 from mrs.server.configuration_sources import LIST_OPTIONS
 from tests.cli.conftest import Mrs
+from tests.options_table import documented_tables, options_tables
 
 _COMMAND_LINE_ONLY = {"config", "as_json", "help"}
 
@@ -60,3 +61,7 @@ def test_config_schema_explains_every_option(mrs: Mrs) -> None:
     assert set(schema["properties"]) == set(ServeConfiguration.model_fields)
     assert all(each["description"] for each in schema["properties"].values())
     assert schema["additionalProperties"] is False
+
+
+def test_the_documentation_has_every_option() -> None:
+    assert documented_tables() == options_tables(), "run: python -m tests.options_table"
