@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mrs.cli.log_output import LogFormat, LogLevel
-from mrs.cli.options import KvCacheType
+from mrs.cli.options import KvCacheType, SpeculativeKind
 
 MODELS = "Models"
 ENGINE = "Engine"
@@ -130,6 +130,33 @@ PrefixCacheBytes = Annotated[
         rich_help_panel=ENGINE,
     ),
 ]
+Speculative = Annotated[
+    SpeculativeKind,
+    typer.Option(
+        help="Guess tokens and check several in one step: prompt-lookup guesses that what the "
+        "newest tokens were followed by before follows again. Answers stay the same; they come "
+        "faster where they repeat their prompt, and to few clients at once.",
+        rich_help_panel=ENGINE,
+    ),
+]
+DraftModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Guess with a smaller model that has the same tokens.",
+        rich_help_panel=ENGINE,
+    ),
+]
+MaxGuesses = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=15,
+        metavar="N",
+        help="Guesses for one answer in one step.",
+        rich_help_panel=ENGINE,
+    ),
+]
 Host = Annotated[
     str,
     typer.Option(
@@ -225,7 +252,7 @@ def _limit(help_text: str, least: int, most: int | None = None) -> object:
 
 MaxBodyBytes = Annotated[int, _limit("Bytes of its body.", 1024)]
 MaxMessages = Annotated[int, _limit("Messages, or items of an input.", 1)]
-MaxTools = Annotated[int, _limit("Tools.", 0)]
+MaxTools = Annotated[int, _limit("Tools.", 0, 512)]
 MaxChoices = Annotated[int, _limit("Choices (`n`).", 1, 16)]
 MaxStops = Annotated[int, _limit("Stop strings.", 0, 16)]
 MaxSchemaBytes = Annotated[int, _limit("Bytes of a JSON schema, or of all tools together.", 0)]

@@ -63,6 +63,9 @@ class ServeConfiguration(BaseModel):
     kv_cache_bytes: int | None = Field(None, ge=1)
     kv_cache_type: Literal["fp32", "int8"] = "fp32"
     prefix_cache_bytes: int | None = Field(None, ge=0)
+    speculative: Literal["off", "prompt-lookup"] = "off"
+    draft_model: Text | None = None
+    max_guesses: int = Field(6, ge=1, le=15)
 
     # Network
     host: Text = "127.0.0.1"
@@ -83,7 +86,7 @@ class ServeConfiguration(BaseModel):
     # Limits
     max_body_bytes: int = Field(32 * MIB, ge=1024)
     max_messages: int = Field(RequestLimits.messages, ge=1)
-    max_tools: int = Field(RequestLimits.tools, ge=0)
+    max_tools: int = Field(RequestLimits.tools, ge=0, le=512)
     max_choices: int = Field(RequestLimits.choices, ge=1, le=RequestLimits.choices)
     max_stops: int = Field(RequestLimits.stops, ge=0, le=RequestLimits.stops)
     max_schema_bytes: int = Field(RequestLimits.schema_bytes, ge=0)
