@@ -50,6 +50,11 @@ class ChatFormat:
             return self.traits.variables
         return template_traits(self.template).variables | self.traits.variables
 
+    @property
+    def switches_thinking(self) -> bool:
+        """Whether a template has a switch for reasoning."""
+        return self.reads("enable_thinking") or "thinking" in self.variables
+
     def reads(self, variable: str) -> bool:
         """Whether a template mentions a variable."""
         return variable in self.template or variable in self.tool_template

@@ -12,7 +12,7 @@ from typing import Any
 
 from mrs.errors import InvalidValueError
 from mrs.runtime.generation import Grammar, GrammarKind
-from mrs.runtime.grammar.sources import json_whitespace
+from mrs.runtime.grammar.sources import embeddable
 from mrs.runtime.literals import any_of
 
 ANY_TEXT = r"/(?s:.*)/"
@@ -42,7 +42,7 @@ class LarkBuilder:
     def json(self, schema: Mapping[str, Any] | bool) -> str:
         """What matches a JSON schema."""
         if isinstance(schema, Mapping):
-            schema = {"x-guidance": json_whitespace(), **schema}
+            schema = embeddable(schema)
         return self.rule("%json " + json.dumps(schema))
 
     def literal(self, text: str) -> str:

@@ -133,8 +133,7 @@ def _closed_reasoning(form: ChatFormat, *, in_reasoning: bool) -> str:
         return ""
     if in_reasoning:
         return f"\n{marks.closes}\n\n"
-    has_switch = form.reads("enable_thinking") or form.reads("thinking")
-    return "" if has_switch else f"{marks.opens}\n\n{marks.closes}\n\n"
+    return "" if form.switches_thinking else f"{marks.opens}\n\n{marks.closes}\n\n"
 
 
 def _may_think(conversation: Conversation, form: ChatFormat) -> bool:

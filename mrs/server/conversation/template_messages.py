@@ -34,7 +34,7 @@ def fitted_messages(
     known = _with_names(messages)
     if form.short_ids:
         known = list(map(_with_short_ids, known))
-    if not traits.shows_all_calls:
+    if not traits.shows_all_calls and traits.calls is not CallArguments.NOT_AT_ALL:
         known = list(_with_single_calls(known))
     fitted: list[TemplateMessage] = []
     for message in known:
