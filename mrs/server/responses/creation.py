@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -19,6 +18,7 @@ from mrs.server.request_context import RequestContext, context_of
 from mrs.server.responses.answer import Frames, ResponseAnswer
 from mrs.server.responses.errors import ResponseStoreError
 from mrs.server.responses.event_log import EventLog
+from mrs.server.responses.json_bytes import to_json
 from mrs.server.responses.preparation import PreparedResponse, Turn, prepare_response
 from mrs.server.responses.replay import EventReplay
 from mrs.server.responses.request import parse_responses_request
@@ -200,4 +200,4 @@ def owner_of(scope: Scope) -> str:
 
 
 def _resource_reply(run: ResponseRun) -> Response:
-    return Response(orjson.dumps(run.resource), media_type="application/json")
+    return Response(to_json(run.resource), media_type="application/json")

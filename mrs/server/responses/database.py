@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from mrs.server.responses.database_file import open_database
 from mrs.server.responses.event_log import pack_events
+from mrs.server.responses.json_bytes import from_json, to_json
 from mrs.server.responses.server_lease import ServerLease
 
 MIB = 1024**2
@@ -131,9 +130,7 @@ class ResponseDatabase:
     def put(self, record: ResponseRecord) -> None:
         """Store a response, in place of what was stored under its id."""
         resource = record.resource
-        body = orjson.dumps(
-            {k: v for k, v in resource.items() if k not in ("output", "output_text")}
-        )
+        body = to_json({k: v for k, v in resource.items() if k not in ("output", "output_text")})
         server = self._lease.name if record.running else None
         events = None if record.events is None else pack_events(record.events)
         # What is old goes first: where the disk is full, there may be room then.
@@ -162,7 +159,7 @@ class ResponseDatabase:
     def _insert_item(self, item: Item, owner: str) -> int:
         key = self._connection.execute(
             "INSERT INTO item (id, owner, body) VALUES (?, ?, ?)",
-            (item["id"], owner, orjson.dumps(item)),
+            (item["id"], owner, to_json(item)),
         ).lastrowid
         assert key is not None
         return key
@@ -171,7 +168,7 @@ class ResponseDatabase:
         """The response before may have been deleted meanwhile, and its items with it."""
         self._connection.execute(
             "INSERT OR IGNORE INTO item (key, id, owner, body) VALUES (?, ?, ?, ?)",
-            (known.key, known.item["id"], owner, orjson.dumps(known.item)),
+            (known.key, known.item["id"], owner, to_json(known.item)),
         )
         return known.key
 
@@ -185,7 +182,7 @@ class ResponseDatabase:
             return None
         key, server, body, events = row
         context, outputs = self._items_of(key)
-        resource = with_output(orjson.loads(body), [known.item for known in outputs])
+        resource = with_output(from_json(body), [known.item for known in outputs])
         return StoredResponse(resource, context, outputs, server, events)
 
     def _items_of(self, response: int) -> tuple[list[KnownItem], list[KnownItem]]:
@@ -196,7 +193,7 @@ class ResponseDatabase:
             " JOIN item ON item.key = response_item.item WHERE response = ? ORDER BY position",
             (response,),
         ):
-            (outputs if is_output else context).append(KnownItem(key, orjson.loads(body)))
+            (outputs if is_output else context).append(KnownItem(key, from_json(body)))
         return context, outputs
 
     def items(self, item_ids: Sequence[str], owner: str) -> dict[str, Item]:
@@ -208,7 +205,7 @@ class ResponseDatabase:
                 (item_id, owner),
             ).fetchone()
             if row is not None:
-                found[item_id] = orjson.loads(row[0])
+                found[item_id] = from_json(row[0])
         return found
 
     def delete(self, response_id: str, owner: str) -> bool:
@@ -231,7 +228,7 @@ class ResponseDatabase:
                     "SELECT key, body FROM response WHERE server = ?", (name,)
                 ).fetchall()
                 for key, body in rows:
-                    failed = orjson.dumps(_abandoned(orjson.loads(body)))
+                    failed = to_json(_abandoned(from_json(body)))
                     self._connection.execute(
                         "UPDATE response SET server = NULL, body = ? WHERE key = ?", (failed, key)
                     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from fastapi import APIRouter, Request, Response
 
 from mrs.errors import RequestError
@@ -25,6 +24,7 @@ from mrs.server.responses.errors import (
     RunningElsewhereError,
 )
 from mrs.server.responses.input_list import MAX_LIMIT, page
+from mrs.server.responses.json_bytes import to_json
 from mrs.server.responses.query import check_include, flag, number, page_request
 from mrs.server.responses.replay import EventReplay, stored_log
 from mrs.server.responses.resource import Resource
@@ -216,7 +216,7 @@ async def _replay(
 
 
 def _json(value: Any) -> Response:
-    return Response(orjson.dumps(value), media_type="application/json")
+    return Response(to_json(value), media_type="application/json")
 
 
 def _query(**descriptions: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from mrs.server.responses.json_bytes import from_json, to_json
+
 _OBFUSCATED_SIZE = 64
 
 
@@ -24,7 +26,7 @@ class EventWriter:
     def event(self, kind: str, **fields: Any) -> bytes:
         """One event."""
         number = self._take_number()
-        data = orjson.dumps({"type": kind, "sequence_number": number, **fields})
+        data = to_json({"type": kind, "sequence_number": number, **fields})
         return _frame(kind, data)
 
     def frame_of_delta(self, kind: str, **fields: Any) -> tuple[bytes, bytes]:
@@ -32,7 +34,7 @@ class EventWriter:
 
         A stream has an event for each token: only number and text are rendered for each.
         """
-        data = orjson.dumps({"type": kind, **fields})
+        data = to_json({"type": kind, **fields})
         head = _frame(kind, data).removesuffix(b"}\n\n")
         return head + b',"sequence_number":', b',"delta":'
 
@@ -60,7 +62,7 @@ def obfuscated(frame: bytes) -> bytes:
     name, _, data = frame.partition(b"\ndata: ")
     if not name.endswith(b".delta") or b'"obfuscation":' in data:
         return frame
-    noise = _noise(orjson.loads(data)["delta"])
+    noise = _noise(from_json(data)["delta"])
     return frame.removesuffix(b"}\n\n") + b',"obfuscation":"' + noise + b'"}\n\n'
 
 

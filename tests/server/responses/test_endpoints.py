@@ -332,6 +332,67 @@ class TestCounting:
         assert len(engine.requests) == 1
 
 
+def test_what_coding_agents_send_is_accepted(client: TestClient) -> None:
+    """Agents that keep their own history were refused elsewhere for one field or another."""
+    said = [{"type": "input_text", "text": "List the files."}]
+    call = {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "call_1"}
+    sealed = {"type": "reasoning", "summary": [], "content": None, "encrypted_content": "mrs1.SG0="}
+    events = streamed(
+        client,
+        model="default",
+        instructions="You are an agent.",
+        input=[
+            {"type": "message", "role": "developer", "content": said},
+            {"type": "message", "role": "user", "content": said},
+            sealed,
+            call,
+            {"type": "function_call_output", "call_id": "call_1", "output": "a.txt"},
+        ],
+        tools=[{"type": "function", "name": "shell", "strict": False, "parameters": {}}],
+        tool_choice="auto",
+        parallel_tool_calls=False,
+        reasoning={"effort": "medium", "summary": "auto"},
+        store=False,
+        include=["reasoning.encrypted_content"],
+        prompt_cache_key="0199",
+        text={"verbosity": "medium"},
+    )
+    final = check_grammar(events)
+    assert final["status"] == "completed"
+    assert final["store"] is False
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "[" * 100_000},
+        {"role": "user", "content": "\ud800 \u0000 \u202e"},
+        {"role": "user", "content": [{"type": "input_text", "text": ""}] * 5_000},
+        {"type": "reasoning", "summary": [], "encrypted_content": "mrs1." + "A" * 100_000},
+        {"type": "message", "role": "user", "content": "Hi", "id": "x" * 512},
+    ],
+)
+def test_hostile_items_fail_alone(client: TestClient, item: dict[str, Any]) -> None:
+    body = json.dumps({"input": [item]})
+    headers = {"content-type": "application/json"}
+    reply = client.post("/v1/responses", content=body, headers=headers)
+    assert reply.status_code in (200, 400), reply.text
+    assert client.post("/v1/responses", json={"input": "Hi"}).status_code == 200
+
+
+def test_numbers_of_any_size_in_a_schema_are_told_again(client: TestClient) -> None:
+    tool = {
+        "type": "function",
+        "name": "f",
+        "description": None,
+        "parameters": {"type": "object", "maxProperties": 10**30, "minProperties": -1e300},
+        "strict": False,
+    }
+    final = check_grammar(streamed(client, tools=[tool]))
+    assert final["tools"] == [tool]
+    assert fetched(client, final["id"]) == final
+
+
 def test_a_stop_token_is_no_text(create: Create, engine: FakeEngine) -> None:
     engine.script = lambda _: [(token("a"),), (end(),)]
     assert create()["output_text"] == "a"
