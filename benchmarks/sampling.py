@@ -62,17 +62,18 @@ class TimedSteps:
         self.logits: dict[int, list[NDArray[np.float32]]] = {}
 
     def watch(self) -> None:
-        run = Decoder.run
+        decoder_class: Any = Decoder
+        run = decoder_class.run
 
         def timed(decoder: Decoder, step: Any) -> NDArray[np.float32]:
             started = time.perf_counter()
-            logits = run(decoder, step)
+            logits: NDArray[np.float32] = run(decoder, step)
             if all(row.new == 1 for row in step.active):
                 self.seconds.setdefault(len(logits), []).append(time.perf_counter() - started)
                 self.logits.setdefault(len(logits), []).append(logits.copy())
             return logits
 
-        Decoder.run = timed  # type: ignore[method-assign]
+        decoder_class.run = timed
 
 
 async def generate(loaded: LoadedModel, batch: int, tokens: int) -> None:
@@ -93,9 +94,10 @@ def choices(params: SamplingParams, batch: int, prompt: list[int], vocab: int) -
     """What `draw_tokens` needs of choices, without the text."""
     return [
         SimpleNamespace(
-            sequence=SimpleNamespace(sampling=params),
+            sequence=SimpleNamespace(sampling=params, guesses=()),
+            grammar=None,
             sampler=Sampler(params, index, prompt_ids=prompt, pieces=[b"a"] * vocab),
-            answer=SimpleNamespace(add=lambda token, logprobs=None: token),
+            answer=SimpleNamespace(add=lambda token, logprobs=None, **_: token),
         )
         for index in range(batch)
     ]
@@ -103,16 +105,16 @@ def choices(params: SamplingParams, batch: int, prompt: list[int], vocab: int) -
 
 def microseconds(params: SamplingParams, steps: list[NDArray[np.float32]]) -> float:
     """Per row."""
-    batch, vocab = steps[0].shape
+    batch, vocab = (int(size) for size in steps[0].shape)
     prompt = [*np.random.default_rng(0).integers(0, vocab, 1000).tolist(), *[1, 2, 3] * 20]
-    runs = []
+    runs: list[float] = []
     for _ in range(3):
         drawing = choices(dataclasses.replace(params, seed=1), batch, prompt, vocab)
-        seconds = []
+        seconds: list[float] = []
         for logits in steps:
             rows = logits.copy()  # As the decoder leaves them: just written.
             started = time.perf_counter()
-            draw_tokens(list(zip(drawing, rows, strict=True)))
+            draw_tokens([(one, row[None]) for one, row in zip(drawing, rows, strict=True)])
             seconds.append(time.perf_counter() - started)
         runs.append(statistics.median(seconds))
     return min(runs) / batch * 1e6

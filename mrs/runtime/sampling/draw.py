@@ -14,7 +14,8 @@ def block_masses(weights: NDArray[np.float32]) -> NDArray[np.float64]:
     """The sums of the weights, `_BLOCK` by `_BLOCK`."""
     whole = len(weights) // _BLOCK * _BLOCK
     # Several times faster than a sum along an axis, which cannot use the whole register.
-    sums = np.einsum("ij->i", weights[:whole].reshape(-1, _BLOCK)).astype(np.float64)
+    blocks = weights[:whole].reshape(-1, _BLOCK)
+    sums: NDArray[np.float64] = np.einsum("ij->i", blocks).astype(np.float64)
     if whole == len(weights):
         return sums
     return np.append(sums, weights[whole:].sum(dtype=np.float64))

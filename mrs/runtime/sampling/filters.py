@@ -26,6 +26,7 @@ _FEW_TO_SORT = 2048
 _LAYERS_PER_NAT = 8
 _MOST_LAYERS = 4096
 _SQUARES_OVERFLOW = 1e15
+_LEAST_WEIGHT = float(np.finfo(np.float32).tiny)
 
 
 def keep_top_k(candidates: Candidates, k: int | None) -> Candidates:
@@ -132,7 +133,8 @@ def exclude_top_choices(candidates: Candidates, threshold: float) -> Candidates:
 
     Source: p-e-w, "Exclude Top Choices", text-generation-webui, pull request 6335.
     """
-    likely = candidates.places_of_weight(max(threshold * candidates.total, np.finfo("f4").tiny))
+    floor = max(threshold * candidates.total, _LEAST_WEIGHT)
+    likely = candidates.places_of_weight(floor)
     if len(likely) < 2:
         return candidates
     spared = likely[np.argmin(candidates.logits[likely])]

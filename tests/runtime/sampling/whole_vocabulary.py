@@ -20,7 +20,8 @@ def scaled(logits: NDArray[np.float32], temperature: float) -> NDArray[np.float6
     """Logarithms of the weights, 0 for the likeliest."""
     with np.errstate(over="ignore"):
         shifted = logits - logits.max()
-        return (shifted * np.float32(1 / temperature)).astype(np.float64)
+        scaled: NDArray[np.float64] = (shifted * np.float32(1 / temperature)).astype(np.float64)
+        return scaled
 
 
 def by_likelihood(logits: NDArray[np.float32], kept: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -92,6 +92,11 @@ def test_all_tokens_may_be_asked_for_against_the_authors(top_k: int) -> None:
 def test_an_endpoint_adds_what_it_spells_in_its_own_way() -> None:
     model = served(FakeEngine())
     found = sampling_params(
-        SamplingFields(), model, max_tokens=7, logprobs=None, cumulative_logprob=True, stop=("a",)
+        parse_request(SamplingFields, b"{}"),
+        model,
+        max_tokens=7,
+        logprobs=None,
+        cumulative_logprob=True,
+        stop=("a",),
     )
     assert found == SamplingParams(max_tokens=7, cumulative_logprob=True, stop=("a",))
