@@ -120,6 +120,7 @@ class ResponseDatabase:
         self._next_prune = 0.0
         self._connection = open_database(path)
         self._lease = ServerLease(path and path.with_name(path.name + ".servers"))
+        self._lease.sweep()
         self.fail_abandoned()
 
     @property

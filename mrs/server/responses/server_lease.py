@@ -6,11 +6,14 @@ however the process ends, so that a lock which can be taken belongs to nobody an
 
 from __future__ import annotations
 
+import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+_YOUNG = 60.0
 
 
 class ServerLease:
@@ -40,6 +43,18 @@ class ServerLease:
         except Timeout:
             return True
         return False
+
+    def sweep(self) -> None:
+        """Remove the signs of servers that have ended without a word.
+
+        A young one may be of a server that is about to take its lock.
+        """
+        if self._folder is None:
+            return
+        for path in self._folder.glob("*.lock"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _YOUNG:
+                    self.lives(path.stem)
 
     def release(self) -> None:
         """Say that this server has ended."""
