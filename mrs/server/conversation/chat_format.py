@@ -43,6 +43,10 @@ class ChatFormat:
         """What the template for conversations with tools shows; tried out on first use."""
         return template_traits(self.tool_template)
 
+    def warm_up(self) -> None:
+        """Try the templates out now: the first request with tools would stand still for it."""
+        _ = self.variables
+
     @property
     def variables(self) -> frozenset[str]:
         """The names that its templates look for."""

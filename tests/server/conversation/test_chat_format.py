@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mrs.errors import UsageError
+from mrs.server.conversation.chat_format import chat_format
 from mrs.server.conversation.reasoning import reasoning_format
 from mrs.server.conversation.template_traits import CallArguments, template_traits
 from mrs.server.conversation.tool_formats import FORMATS, format_named, recognized_format
+from tests.server.fake_engine import FakeEngine, served
 
 # What templates of the families say of calls, shortened.
 EXCERPTS = {
@@ -49,6 +53,22 @@ def test_a_format_can_be_named() -> None:
     assert format_named("llama").name == "llama"
     with pytest.raises(UsageError, match="'lama'"):
         format_named("lama")
+
+
+def test_the_server_may_know_better_than_the_template() -> None:
+    model = served(FakeEngine(), chat_template="<tool_call>")
+    assert chat_format(model).tools.name == "hermes"
+    assert chat_format(replace(model, tool_format="llama")).tools.name == "llama"
+
+
+@pytest.mark.parametrize("mention", ["{{ messages[0].thinking }}", "{# thinking #}"])
+def test_a_template_that_mentions_thinking_has_no_switch_for_it(mention: str) -> None:
+    def switches(template: str) -> bool:
+        return chat_format(served(FakeEngine(), chat_template=template)).switches_thinking
+
+    assert not switches(mention)
+    assert switches("{% if thinking %}{% endif %}")
+    assert switches("{% if enable_thinking %}{% endif %}")
 
 
 @pytest.mark.parametrize(
