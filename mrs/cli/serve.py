@@ -11,7 +11,13 @@ from mrs.cli import serve_options as options
 from mrs.cli.entry import EXIT_INTERRUPTED
 from mrs.cli.log_output import LogFormat, LogLevel
 from mrs.cli.model_argument import ModelArguments, QuantizationOption, find_model
-from mrs.cli.options import KvCacheType, Quantization, RepoOption, open_repository
+from mrs.cli.options import (
+    KvCacheType,
+    Quantization,
+    RepoOption,
+    SpeculativeKind,
+    open_repository,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -32,6 +38,7 @@ def serve(
     alias: options.Alias = None,
     accept_any_model: options.AcceptAnyModel = False,
     generation_config: options.GenerationConfig = True,
+    tool_format: options.ToolFormat = None,
     max_seqs: options.MaxSeqs = 16,
     max_model_len: options.MaxModelLen = None,
     max_waiting: options.MaxWaiting = 256,
@@ -40,7 +47,7 @@ def serve(
     kv_cache_bytes: options.KvCacheBytes = None,
     kv_cache_type: options.KvCacheTypeOption = KvCacheType.FP32,
     prefix_cache_bytes: options.PrefixCacheBytes = None,
-    speculative: options.Speculative = options.SpeculativeKind.OFF,
+    speculative: options.Speculative = SpeculativeKind.OFF,
     draft_model: options.DraftModel = None,
     max_guesses: options.MaxGuesses = 6,
     host: options.Host = "127.0.0.1",

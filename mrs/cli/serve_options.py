@@ -60,6 +60,15 @@ GenerationConfig = Annotated[
         rich_help_panel=MODELS,
     ),
 ]
+ToolFormat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="How models write calls of tools; by default recognized by the chat template. "
+        "docs/tools.md has the names.",
+        rich_help_panel=MODELS,
+    ),
+]
 MaxSeqs = Annotated[
     int,
     typer.Option(

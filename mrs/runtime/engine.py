@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Protocol
 
 import numpy as np
@@ -215,8 +215,7 @@ class Engine:
                 cached_tokens=self._counts.cached,
                 preemptions=self._scheduler.preemptions,
                 recomputed_tokens=self._counts.recomputed,
-                guessed_tokens=self._guess_counts.guessed,
-                right_guesses=self._guess_counts.right,
+                **asdict(self._guess_counts),
             )
 
     def _check_room(self, request: GenerationRequest) -> None:

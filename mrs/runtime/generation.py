@@ -205,8 +205,9 @@ class EngineStats:
         kv_budget: most bytes that the KV cache may hold; None for any.
         preemptions: how often a sequence gave its memory to older ones since the engine started.
         recomputed_tokens: tokens that were computed again because of that.
-        guessed_tokens: tokens that speculative decoding guessed since the engine started.
-        right_guesses: those of them that became part of an answer.
+        drafts: rows with guesses (speculative decoding) since the engine started.
+        draft_tokens: tokens that were guessed.
+        accepted_tokens: those of them that became part of an answer.
     """
 
     running: int
@@ -219,8 +220,9 @@ class EngineStats:
     kv_budget: int | None = None
     preemptions: int = 0
     recomputed_tokens: int = 0
-    guessed_tokens: int = 0
-    right_guesses: int = 0
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 class GenerationStream(Protocol):

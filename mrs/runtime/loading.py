@@ -39,11 +39,11 @@ from mrs.runtime.session_pool import SessionKey, SessionPool
 from mrs.runtime.speculation.opening import (
     PairedCaches,
     Speculation,
-    SpeculationOptions,
     Surroundings,
     check_draft,
     open_speculation,
 )
+from mrs.runtime.speculation.options import NO_SPECULATION, SpeculationOptions
 from mrs.runtime.step_gate import GatedRunner
 from mrs.runtime.ticket import Published
 from mrs.runtime.tokenizer import Tokenizer
@@ -55,7 +55,6 @@ DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
 MOST_SEQS = 1024
 MOST_THREADS = 1024
 MOST_WAITING = 1 << 20
-NO_SPECULATION = SpeculationOptions()
 _POOL = SessionPool()
 
 

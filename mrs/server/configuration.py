@@ -53,6 +53,7 @@ class ServeConfiguration(BaseModel):
     alias: Annotated[Names, BeforeValidator(_alias_list)] = ()
     accept_any_model: bool = False
     generation_config: bool = True
+    tool_format: Text | None = None
 
     # Engine
     max_seqs: int = Field(16, ge=1)

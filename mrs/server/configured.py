@@ -7,8 +7,11 @@ import ssl
 
 from mrs.errors import UsageError
 from mrs.model_repo.repository import default_root
+from mrs.model_repo.version import ModelVersion
+from mrs.runtime.speculation.options import SpeculationOptions
 from mrs.server.access_keys import AccessKey, AccessPolicy, KeyRing, access_key, read_keys
 from mrs.server.configuration import ServeConfiguration
+from mrs.server.conversation.tool_formats import format_named
 from mrs.server.http_server import HttpOptions
 from mrs.server.model_source import EngineOptions
 from mrs.server.responses.location import responses_file
@@ -75,8 +78,21 @@ def http_options(options: ServeConfiguration) -> HttpOptions:
     )
 
 
-def engine_options(options: ServeConfiguration) -> EngineOptions:
-    """How the models are loaded."""
+def engine_options(options: ServeConfiguration, draft: ModelVersion | None = None) -> EngineOptions:
+    """How the models are loaded.
+
+    Args:
+        options: what the user chose.
+        draft: the draft model that they name.
+
+    Raises:
+        UsageError: there is a draft model for several models.
+    """
+    if draft is not None and len(options.models) > 1:
+        raise UsageError(
+            "--draft-model guesses for one model, and several are served.",
+            hint="Serve them apart, or leave --draft-model out.",
+        )
     return EngineOptions(
         max_seqs=options.max_seqs,
         max_model_len=options.max_model_len,
@@ -87,7 +103,17 @@ def engine_options(options: ServeConfiguration) -> EngineOptions:
         kv_cache_type=options.kv_cache_type,
         prefix_cache_bytes=options.prefix_cache_bytes,
         generation_config=options.generation_config,
+        speculation=SpeculationOptions(
+            prompt_lookup=options.speculative == "prompt-lookup",
+            draft=draft,
+            most=options.max_guesses,
+        ),
+        tool_format=_checked_tool_format(options.tool_format),
     )
+
+
+def _checked_tool_format(name: str | None) -> str | None:
+    return None if name is None else format_named(name).name
 
 
 def check_tls(options: ServeConfiguration) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -52,19 +53,15 @@ class EmbeddingQueue:
         try:
             parts = []
             for start in range(0, len(texts), _PORTION):
-                portion = texts[start : start + _PORTION]
-                parts.append(
-                    await anyio.to_thread.run_sync(
-                        lambda portion=portion, start=start: embedder.embed(
-                            portion,
-                            purpose=purpose,
-                            truncate=truncate,
-                            dimensions=dimensions,
-                            first=start,
-                        ),
-                        limiter=self._turns,
-                    )
+                portion = partial(
+                    embedder.embed,
+                    texts[start : start + _PORTION],
+                    purpose=purpose,
+                    truncate=truncate,
+                    dimensions=dimensions,
+                    first=start,
                 )
+                parts.append(await anyio.to_thread.run_sync(portion, limiter=self._turns))
         finally:
             self._waiting -= 1
         return Embeddings(

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from mrs.errors import UsageError
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.version import ModelVersion
+from mrs.runtime.speculation.options import NO_SPECULATION, SpeculationOptions
+from mrs.server.conversation.chat_format import chat_format
 from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder, ServedModel
 
 # ONNX Runtime maps the weights and packs some of them a second time.
@@ -63,10 +65,12 @@ class EngineOptions:
     kv_cache_type: str = "fp32"
     prefix_cache_bytes: int | None = None
     generation_config: bool = True
+    speculation: SpeculationOptions = NO_SPECULATION
+    tool_format: str | None = None
 
     def arguments(self) -> Mapping[str, Any]:
         """As keyword arguments."""
-        return dict(self.__dict__)
+        return {name: value for name, value in self.__dict__.items() if name != "tool_format"}
 
 
 class RepositoryModel:
@@ -122,11 +126,13 @@ class RepositoryModel:
                 tokenizer=loaded.tokenizer,
                 chat_template=_text(self.version.chat_template_path),
                 tool_template=_text(self.version.tool_template_path),
+                tool_format=self._options.tool_format,
                 sampling_defaults=loaded.sampling_defaults,
                 architecture=self._description.architecture,
                 quant=self._description.quant,
                 digest=self._description.digest,
             )
+            chat_format(model).warm_up()
             return OpenModel(model, closing.pop_all().close)
         raise AssertionError("unreachable")
 

@@ -20,6 +20,7 @@ from mrs.export.progress import Progress
 from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.loading import LoadedModel
+from mrs.runtime.speculation.options import SpeculationOptions
 from mrs.server.http_server import HttpServer
 from tests.model_repo.samples import publish
 from tests.server.fake_engine import FakeEncoder, FakeEngine
@@ -136,7 +137,8 @@ def test_options_reach_the_engine(run: Run, loader: Loader) -> None:
     more = ("--max-model-len", "99", "--threads", "2", "--prefix-cache-bytes", "1000")
     others = ("--kv-cache-bytes", "9000", "--no-generation-config", "--max-waiting", "5")
     others += ("--step-timeout", "7.5")
-    run("tiny:1", *FREE, "--max-seqs", "3", *more, *others)
+    guesses = ("--speculative", "prompt-lookup", "--draft-model", "tiny", "--max-guesses", "3")
+    run("tiny:1", *FREE, "--max-seqs", "3", *more, *others, *guesses)
     usual = {
         "max_seqs": 16,
         "max_waiting": 256,
@@ -147,7 +149,9 @@ def test_options_reach_the_engine(run: Run, loader: Loader) -> None:
         "kv_cache_type": "fp32",
         "prefix_cache_bytes": None,
         "generation_config": True,
+        "speculation": SpeculationOptions(),
     }
+    draft = loader.calls[1][0]
     given = {
         "max_seqs": 3,
         "max_waiting": 5,
@@ -158,6 +162,7 @@ def test_options_reach_the_engine(run: Run, loader: Loader) -> None:
         "kv_cache_type": "fp32",
         "prefix_cache_bytes": 1000,
         "generation_config": False,
+        "speculation": SpeculationOptions(prompt_lookup=True, draft=draft, most=3),
     }
     assert [(version.reference, options) for version, options in loader.calls] == [
         ("tiny:1", usual),

@@ -17,6 +17,7 @@ from mrs.runtime.model_kind import require_generator
 from mrs.runtime.session_pool import SessionKey, SessionPool
 from mrs.runtime.speculation.draft_model import DraftModel
 from mrs.runtime.speculation.grammar_tokens import GrammarTokens
+from mrs.runtime.speculation.options import MOST_GUESSES, SpeculationOptions
 from mrs.runtime.speculation.prompt_lookup import PromptLookup
 from mrs.runtime.speculation.proposer import Proposer
 from mrs.runtime.speculation.speculator import Speculator
@@ -24,28 +25,6 @@ from mrs.runtime.step_gate import GatedRunner
 from mrs.runtime.tokenizer import Tokenizer
 from mrs.runtime.version_cache import cache_shape
 from mrs.runtime.version_files import check_files
-
-MOST_GUESSES = 15
-
-
-@dataclass(frozen=True)
-class SpeculationOptions:
-    """What to guess with; by default nothing.
-
-    Attributes:
-        prompt_lookup: what followed the newest tokens before.
-        draft: a smaller model with the same tokens.
-        most: guesses of one sequence in one step, 1 to `MOST_GUESSES`.
-    """
-
-    prompt_lookup: bool = False
-    draft: ModelVersion | None = None
-    most: int = 6
-
-    @property
-    def enabled(self) -> bool:
-        """There are guesses at all."""
-        return self.prompt_lookup or self.draft is not None
 
 
 class RowCache(Protocol):

@@ -22,12 +22,14 @@ class GuessCounts:
     """Counts since the start.
 
     Attributes:
-        guessed: tokens that were guessed and checked.
-        right: those of them that became part of an answer.
+        drafts: rows with guesses.
+        draft_tokens: tokens that were guessed and checked.
+        accepted_tokens: those of them that became part of an answer.
     """
 
-    guessed: int = 0
-    right: int = 0
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 class Speculator:
@@ -78,8 +80,9 @@ class Speculator:
 
     def learn(self, sequence: Sequence, guessed: int, right: int) -> None:
         """So many of a sequence's guesses were right."""
-        self.counts.guessed += guessed
-        self.counts.right += right
+        self.counts.drafts += 1
+        self.counts.draft_tokens += guessed
+        self.counts.accepted_tokens += right
         self._length(sequence).learn(guessed, right)
 
     def _wanted(self, choice: Choice, room: int) -> int:

@@ -61,7 +61,7 @@ def test_an_answer_is_the_one_without_guesses(wrong: float) -> None:
         assert engine.finish(ticket)[-1].finish_reason is FinishReason.LENGTH
 
 
-def test_right_guesses_save_steps() -> None:
+def test_accepted_tokens_save_steps() -> None:
     with running(driver(Oracle())) as engine:
         ticket = engine.submit((4, 5), max_tokens=40)
         deltas = engine.finish(ticket)
@@ -75,7 +75,7 @@ def test_guesses_and_those_that_were_right_are_counted() -> None:
         engine.finish(engine.submit((4, 5), max_tokens=12))
         stats = engine.engine.stats()
     # Steps of 4 and 7 tokens after the first one.
-    assert (stats.guessed_tokens, stats.right_guesses) == (9, 9)
+    assert (stats.draft_tokens, stats.accepted_tokens) == (9, 9)
     assert stats.generated_tokens == 12
 
 
@@ -132,7 +132,7 @@ def test_a_proposer_that_fails_is_not_asked_again() -> None:
     assert len(broken.asked) == 1
 
 
-def test_logprobs_of_guessed_tokens_are_told_one_by_one() -> None:
+def test_logprobs_of_draft_tokens_are_told_one_by_one() -> None:
     def logprobs(engine: Driver) -> list[tuple[int, float]]:
         deltas = engine.finish(engine.submit((4, 5), max_tokens=20, logprobs=2))
         return [(found.token, found.logprob) for delta in deltas for found in delta.logprobs]

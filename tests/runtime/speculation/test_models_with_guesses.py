@@ -14,7 +14,7 @@ from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.generation import EngineStats, GenerationRequest, SamplingParams
 from mrs.runtime.loading import LoadedModel, load_served
-from mrs.runtime.speculation.opening import SpeculationOptions
+from mrs.runtime.speculation.options import SpeculationOptions
 from tests.export.gguf_files import bpe_vocabulary, write_llama
 
 PROMPTS = [
@@ -70,13 +70,13 @@ def test_answers_are_those_without_guesses(
     plain, without = answers(tiny, SpeculationOptions(), **sampling)
     guessed, stats = answers(tiny, options, **sampling)
     assert guessed == plain
-    assert stats.guessed_tokens > 0
-    assert (without.guessed_tokens, stats.generated_tokens) == (0, without.generated_tokens)
+    assert stats.draft_tokens > 0
+    assert (without.draft_tokens, stats.generated_tokens) == (0, without.generated_tokens)
 
 
 def test_the_model_itself_is_always_right(tiny: ModelVersion) -> None:
     _, stats = answers(tiny, SpeculationOptions(draft=tiny), temperature=0.0, ignore_eos=True)
-    assert stats.guessed_tokens == stats.right_guesses > 50
+    assert stats.draft_tokens == stats.accepted_tokens > 50
 
 
 def test_a_draft_model_with_other_tokens_is_refused(tiny: ModelVersion, tmp_path: Path) -> None:
