@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mrs.runtime.grammar.token_mask import Bits, contains, members
 
 _OPENS = 4000
+_SPECIAL = -100
 # Outside of free text: the first that matches counts. Longer tokens are better by their length.
 _CLASSES: tuple[tuple[int, bytes], ...] = (
     (0, rb"[\]})]+"),
@@ -67,8 +68,13 @@ class TokenPreferences:
         self._letter = letter
 
     @classmethod
-    def of(cls, pieces: Sequence[bytes]) -> TokenPreferences:
-        """Rank the tokens of a vocabulary; takes a while for large ones."""
+    def of(cls, pieces: Sequence[bytes], special: Sequence[int] = ()) -> TokenPreferences:
+        """Rank the tokens of a vocabulary; takes a while for large ones.
+
+        Args:
+            pieces: bytes of each token.
+            special: tokens that are no text; where a grammar asks for one, it ends a part.
+        """
         count = len(pieces)
         lengths = np.minimum(np.fromiter(map(len, pieces), np.int32, count), _LONGEST)
         outside = np.fromiter(_ranks(pieces, _CLASSES), np.int32, count)
@@ -76,6 +82,7 @@ class TokenPreferences:
         outside += np.where(outside == _OPENS, lengths, -lengths)
         inside = np.fromiter(_ranks(pieces, _TEXT_CLASSES), np.int32, count) - lengths
         beginnings = np.fromiter(map(_beginning, pieces), np.int32, count)
+        outside[list(special)] = inside[list(special)] = _SPECIAL
         separators = np.zeros(count, dtype=np.bool_)
         short = np.flatnonzero(lengths == 1).tolist()
         separators[[i for i in short if _SEPARATOR.fullmatch(pieces[i])]] = True

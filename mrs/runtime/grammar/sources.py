@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mrs.runtime.generation import Grammar, GrammarKind
@@ -48,6 +48,18 @@ def json_whitespace() -> dict[str, Any]:
     Models write both, and none can go on with spaces for ever.
     """
     return {"whitespace_pattern": _WHITESPACE}
+
+
+def embeddable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON schema as it must be written after ``%json`` in a Lark grammar.
+
+    White space is bounded, and formats that the library does not know are left out.
+    """
+    options = schema.get("x-guidance")
+    if not isinstance(options, dict):
+        options = {}
+    whitespace = {} if options.get("whitespace_flexible") is not None else json_whitespace()
+    return {**_with_known_formats(dict(schema)), "x-guidance": whitespace | options}
 
 
 def compilable(grammar: Grammar) -> str:
@@ -120,8 +132,7 @@ def _schema(source: str) -> dict[str, Any]:
             f"'x-guidance' in the JSON schema has no option {unknown[0]!r}.",
             hint=f"There are {', '.join(sorted(_OPTIONS))}.",
         )
-    whitespace = {} if options.get("whitespace_flexible") is not None else json_whitespace()
-    return {**_with_known_formats(schema), "x-guidance": whitespace | options}
+    return embeddable(schema)
 
 
 def _with_known_formats(schema: Any) -> Any:

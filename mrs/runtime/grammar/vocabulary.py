@@ -75,7 +75,7 @@ class GrammarVocabulary:
     @cached_property
     def preferences(self) -> TokenPreferences:
         """Which tokens lead to an end."""
-        return TokenPreferences.of(self.pieces)
+        return TokenPreferences.of(self.pieces, self.special_ids)
 
     @property
     def end(self) -> int:
