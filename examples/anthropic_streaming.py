@@ -15,7 +15,7 @@ def main(url: str) -> None:
     client = Anthropic(base_url=url, api_key="none")
     with client.messages.stream(
         model="default",
-        max_tokens=200,
+        max_tokens=80,
         system="Answer in one sentence.",
         messages=[{"role": "user", "content": "Why is the sky blue?"}],
     ) as stream:

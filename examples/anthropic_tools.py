@@ -45,7 +45,7 @@ def main(url: str) -> None:
     ]
     with client.messages.stream(
         model="default",
-        max_tokens=200,
+        max_tokens=80,
         messages=messages,
         tools=[WEATHER],
         tool_choice={"type": "any", "disable_parallel_tool_use": True},
@@ -73,7 +73,7 @@ def main(url: str) -> None:
         {"role": "user", "content": results},
     ]
     answer = client.messages.create(
-        model="default", max_tokens=100, messages=messages, tools=[WEATHER], extra_body=GREEDY
+        model="default", max_tokens=40, messages=messages, tools=[WEATHER], extra_body=GREEDY
     )
     print("".join(block.text for block in answer.content if block.type == "text"))
 

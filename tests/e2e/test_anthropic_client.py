@@ -32,7 +32,7 @@ def sdk(server: ServerProcess) -> Iterator[anthropic.Anthropic]:
 def run_example(name: str, server: ServerProcess) -> str:
     """What an example prints."""
     command = [sys.executable, str(EXAMPLES / name), server.url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
