@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import psutil
 import pytest
@@ -21,6 +22,7 @@ from mrs.export.graph.int8_cache import SCALES_FILE, use_int8_cache
 from mrs.export.graph.matrix_formats import matrix_format
 from mrs.export.graph.weight_file import WeightFile
 from mrs.export.graph.weights import Weights
+from mrs.export.parity.graph_runner import GraphRunner
 from mrs.runtime.decoder import Decoder
 from mrs.runtime.generation import SamplingParams
 from mrs.runtime.kv_cache import KVCache
@@ -189,3 +191,27 @@ def _clean(request: pytest.FixtureRequest) -> Iterator[None]:
         for decoder in (found.windowed, found.whole):
             for slot in range(SLOTS):
                 decoder._cache.release(slot)
+
+
+def test_a_graph_tells_the_windows_of_its_layers(tmp_path: Path) -> None:
+    spec = build("olmo3-window", tmp_path, KVCacheType.FP32)
+    assert spec.windows == (12, 12, 12, None, 12)
+    graph = onnx.load(tmp_path / "model.onnx", load_external_data=False).graph
+    capacities = [
+        value.type.tensor_type.shape.dim[2].dim_param
+        for value in graph.input
+        if value.name.endswith(".key")
+    ]
+    windowed = "capacity_of_window_12"
+    assert capacities == [windowed, windowed, windowed, "capacity", windowed]
+
+
+def test_measuring_a_text_shorter_than_the_window(tmp_path: Path) -> None:
+    """The operator refuses a cache below the window, even where no text comes to it."""
+    build("mistral-window", tmp_path, KVCacheType.FP32)
+    tokens = np.arange(6)
+    short, long = (
+        GraphRunner(tmp_path / "model.onnx", capacity=capacity, threads=1).run(tokens, 0, 0)
+        for capacity in (6, 100)
+    )
+    np.testing.assert_allclose(short, long, rtol=0, atol=1e-5)
