@@ -34,6 +34,12 @@ def test_a_row_for_each_test(mrs: Mrs, tiny: str) -> None:
         assert (row["model"], row["quant"], row["threads"]) == (tiny, "fp32", 1)
 
 
+def test_the_type_of_the_cache_is_named(mrs: Mrs, tiny: str) -> None:
+    found = mrs("bench", tiny, *SHORT, "--kv-cache-type", "int8", "--json")
+    assert found.code == 0, found.err
+    assert {row["kv_cache_type"] for row in found.json["results"]} == {"int8"}
+
+
 def test_people_get_a_table(mrs: Mrs, tiny: str) -> None:
     found = mrs("bench", tiny, *SHORT)
     assert found.code == 0, found.err

@@ -39,6 +39,10 @@ def test_figures_stand_side_by_side(mrs: Mrs) -> None:
     card = mrs("models", "show", "tiny:1", "--json").json
     assert shown["mean KL"] == [f"{card['parity']['mean_kl']:g} nats", "0 nats", "0.000"]
     assert shown["top-1"][1] == "100 %"
+    with_int8_cache = card["int8_cache"]["float32_kl"]
+    assert shown["mean KL with int8 KV cache"][0] == f"{with_int8_cache:g} nats"
+    facts = {row[0]: row[1] for row in table(mrs("models", "show", "tiny:1").out) if len(row) == 2}
+    assert facts["mean KL with int8 KV cache"] == f"{with_int8_cache:g}"
     assert shown["decode"][0] == f"{card['speed']['decode_tokens_per_second']:g} tok/s"
     assert shown["option quant"] == ["q8", "fp32"]
     assert shown["blk.*.attn_q.weight"] == [
