@@ -151,7 +151,7 @@ class GrammarCompiler:
         return GrammarConstraint(matcher, planner, self._vocabulary, sampling, accepted=count)
 
     def close(self) -> None:
-        """End process and threads. Constraints that are in use still work, without help."""
+        """End process and threads. Constraints that are in use still work."""
         with self._lock:
             self._kept.clear()
         if self._sandbox is not None:

@@ -24,6 +24,8 @@ class Workers:
     """
 
     def __init__(self, name: str, count: int) -> None:
+        self._open = True
+        self._closing = threading.Lock()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._work, name=f"{name}-{index}", daemon=True)
@@ -39,22 +41,34 @@ class Workers:
                 threading.stack_size(before)
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
-        """Have a job done; its result, or what it raised, is the future's."""
+        """Have a job done; its result, or what it raised, is the future's.
+
+        After `close` it is done at once, on the caller's thread.
+        """
         future: Future[Result] = Future()
-        self._jobs.put((future, job))
+        with self._closing:
+            if is_open := self._open:
+                self._jobs.put((future, job))
+        if not is_open:
+            _do(future, job)
         return future
 
     def close(self) -> None:
-        """End the threads after the jobs that are waiting."""
-        for _ in self._threads:
-            self._jobs.put(None)
+        """End the threads after the jobs that are waiting. Idempotent."""
+        with self._closing:
+            if self._open:
+                self._open = False
+                for _ in self._threads:
+                    self._jobs.put(None)
 
     def _work(self) -> None:
         while (taken := self._jobs.get()) is not None:
-            future, job = taken
-            try:
-                future.set_result(job())
-            except BaseException as error:  # a panic of the library is no Exception
-                future.set_exception(error)
-            # Else they would be held until the next job comes.
-            del taken, future, job
+            _do(*taken)
+            del taken  # Else it would be held until the next job comes.
+
+
+def _do(future: Future[Any], job: Callable[[], Any]) -> None:
+    try:
+        future.set_result(job())
+    except BaseException as error:  # a panic of the library is no Exception
+        future.set_exception(error)

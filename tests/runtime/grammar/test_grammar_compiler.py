@@ -29,6 +29,7 @@ from tests.runtime.grammar.vocabularies import (
     accepts,
     constrained,
     small_compiler,
+    texts,
 )
 
 
@@ -193,9 +194,11 @@ def test_a_lexer_that_has_seen_much_is_made_anew(monkeypatch: pytest.MonkeyPatch
 
 def test_answers_go_on_when_the_compiler_is_closed() -> None:
     compiler = small_compiler()
-    constraint = constrained(compiler, regex_grammar("ab"))
+    constraint = constrained(compiler, regex_grammar("[ab]{2}"))
     compiler.close()
-    constraint.accept(*TOKENIZER.encode("ab"))
+    for letter in "ab":
+        assert texts(constraint) == {b"a", b"b", b"ab"} - ({b"ab"} if letter == "b" else set())
+        constraint.accept(*TOKENIZER.encode(letter))
     assert constraint.complete
 
 
