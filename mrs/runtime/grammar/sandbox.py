@@ -63,6 +63,8 @@ class Sandbox:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
+                    # Ctrl-C is the server's; this process ends with its input.
+                    start_new_session=True,
                 )
                 # An empty grammar is answered as soon as the process is ready.
                 _write(self._process, self._setup)
