@@ -17,7 +17,6 @@ from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder,
 
 # ONNX Runtime maps the weights and packs some of them a second time.
 _MEMORY_PER_WEIGHT_BYTE = 1.25
-_KV_ITEM_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -95,10 +94,14 @@ class RepositoryModel:
     @property
     def memory(self) -> int:
         """The weights, and the keys and values of one text of full length."""
-        facts = self.version.lock.model
-        per_token = 2 * facts.num_layers * facts.num_kv_heads * facts.head_dim * _KV_ITEM_BYTES
-        tokens = self._description.max_model_len if facts.kind == "decoder" else 0
-        return int(self.version.size * _MEMORY_PER_WEIGHT_BYTE) + tokens * per_token
+        weights = int(self.version.size * _MEMORY_PER_WEIGHT_BYTE)
+        if self._description.kind is ModelKind.EMBEDDING:
+            return weights
+        from mrs.runtime.kv_cache_shape import KVCacheType
+        from mrs.runtime.version_cache import cache_shape
+
+        tokens, type = self._description.max_model_len, KVCacheType(self._options.kv_cache_type)
+        return weights + cache_shape(self.version, 1, tokens, type).committed_bytes(tokens)
 
     def load(self) -> OpenModel:
         """Load it; returns once it has produced something.

@@ -64,11 +64,13 @@ def test_memory_is_weights_and_one_long_text(tmp_path: Path) -> None:
     version = publish(ModelRepository(tmp_path))
     short, long = (
         RepositoryModel(version, EngineOptions(max_model_len=length), "x").memory
-        for length in (1000, 2000)
+        for length in (1024, 2048)
     )
     # 2 layers, keys and values, 1 head of 8 floats of 4 bytes.
-    assert long - short == 1000 * 2 * 2 * 8 * 4
-    assert short - 1000 * 128 == int(version.size * 1.25)
+    assert long - short == 1024 * 2 * 2 * 8 * 4
+    assert short - 1024 * 128 == int(version.size * 1.25)
+    options = EngineOptions(max_model_len=2048, kv_cache_type="int8")
+    assert RepositoryModel(version, options, "x").memory == short - 1024 * 128 + 2048 * 32
 
 
 def test_versions_of_one_name_are_told_apart(tmp_path: Path) -> None:
