@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -96,7 +96,7 @@ class ResponseCreation(Response):
             if interruption is Interruption.DISCONNECT:
                 context.disconnected = True
                 if self._run is not None and events.started:
-                    with contextlib.suppress(ResponseStoreError):
+                    with self._known(self._run), contextlib.suppress(ResponseStoreError):
                         await self._run.cancel(nowhere)
             elif interruption is Interruption.SHUTDOWN:
                 await self._fail(stopped(), events)
@@ -171,15 +171,19 @@ class ResponseCreation(Response):
                 await events.send(b"".join(frames))
 
         self._run = run
-        with contextlib.ExitStack() as known:
-            if run.keeping is not None:
-                known.enter_context(self._context.runs.attended(run))
+        with self._known(run):
             async with events:
                 try:
                     await run.generate(publish)
                 except Exception as error:
                     await self._fail(error, events)
                 await events.finish(b"")
+
+    def _known(self, run: ResponseRun) -> AbstractContextManager[None]:
+        """Let others look at a response that is to be stored."""
+        if run.keeping is None:
+            return contextlib.nullcontext()
+        return self._context.runs.attended(run)
 
     async def _fail(self, error: Exception, events: EventStream) -> None:
         """End with an error: as a whole response if it can still be one."""

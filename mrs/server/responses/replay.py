@@ -11,7 +11,7 @@ from mrs.server.interruption import Interruption, run_interruptible
 from mrs.server.request_context import context_of
 from mrs.server.responses.event_log import EventLog, unpack_events
 from mrs.server.responses.event_writer import obfuscated
-from mrs.server.streaming import EventStream
+from mrs.server.streaming import KEEP_ALIVE_COMMENT, EventStream
 
 
 class EventReplay(Response):
@@ -47,6 +47,8 @@ class EventReplay(Response):
 
     async def _send(self, send: Send) -> None:
         async with EventStream(send, self._interval) as events:
+            # The next event may be long in coming, and the headers would wait for it.
+            await events.send(KEEP_ALIVE_COMMENT)
             async for arrived in self._log.follow(self._after):
                 frames = map(obfuscated, arrived) if self._obfuscate else arrived
                 await events.send(b"".join(frames))
