@@ -76,7 +76,12 @@ def test_a_bad_request_kills_the_others(client: OpenAI, options: dict[str, Any])
 
 def test_json_is_followed_by_spaces_up_to_the_limit(client: OpenAI) -> None:
     """ollama#2577, omlx#2990."""
-    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"enum": [1, 2]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
     wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
     [choice] = ask(client, max_tokens=100, response_format=wanted).choices
     assert choice.finish_reason == "stop"

@@ -43,14 +43,18 @@ class TaggedAnswers:
             yield from self._read_reasoning(feed, sink)
         yield from self._read_start(feed, sink)
         tools = self.tools
-        if tools is None or not tools.begins:
+        begins = tools.begins if tools is not None else ()
+        dropped = self.reasoning.text_marks if self.reasoning is not None else ()
+        if not begins and not dropped:
             yield from _pass(feed, sink.text)
             return
-        begins = Markers(tools.begins)
+        markers = Markers((*begins, *dropped))
         while not sink.complete:
-            marker = yield from feed.until(begins, sink.text)
+            marker = yield from feed.until(markers, sink.text)
             if not marker:
                 return
+            if tools is None or marker in dropped:
+                continue
             if (yield from read_calls(tools, feed, sink, marker)):
                 yield from self._read_start(feed, sink)
 

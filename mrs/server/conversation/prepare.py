@@ -22,6 +22,7 @@ from mrs.server.conversation.conversation import (
 from mrs.server.conversation.event_sink import EventSink
 from mrs.server.conversation.template_messages import fitted_messages, tool_definitions
 from mrs.server.conversation.template_variables import template_variables, with_reasoning_names
+from mrs.server.conversation.tool_checks import check_tools
 from mrs.server.conversation.tool_formats.harmony import HarmonyAnswers
 from mrs.server.served_model import ServedModel
 
@@ -51,6 +52,7 @@ def prepare(
         ChatTemplateError: the template refuses the messages.
         RequestError: something in it cannot be honoured.
     """
+    check_tools(conversation.tools)
     form = chat_format(model)
     tools = _callable_tools(conversation)
     prompt_ids, in_reasoning = _prompt(conversation, tools, form, model)

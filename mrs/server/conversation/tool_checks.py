@@ -9,6 +9,7 @@ from mrs.errors import InvalidValueError
 from mrs.server.conversation.conversation import FunctionTool
 
 MAX_SCHEMA_DEPTH = 64
+NAME_MARKS = "_-.:/"
 _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _LONGEST_SHOWN = 100
 # Keywords by what they hold.
@@ -34,6 +35,7 @@ def check_tools(tools: Sequence[FunctionTool], path: Callable[[int], str] = usua
     """
     seen: set[str] = set()
     for index, tool in enumerate(tools):
+        _check_name(tool.name, f"{path(index)}.name")
         if tool.name in seen:
             raise InvalidValueError(
                 f"Two tools are called {tool.name[:_LONGEST_SHOWN]!r}.",
@@ -42,6 +44,16 @@ def check_tools(tools: Sequence[FunctionTool], path: Callable[[int], str] = usua
         seen.add(tool.name)
         if tool.parameters is not None:
             _SchemaCheck(tool.name).check_root(tool.parameters, f"{path(index)}.parameters")
+
+
+def _check_name(name: str, param: str) -> None:
+    """Forms of calls end a name at brackets, quotes and spaces."""
+    if not name or not all(letter.isalnum() or letter in NAME_MARKS for letter in name):
+        raise InvalidValueError(
+            f"A tool is called {name[:_LONGEST_SHOWN]!r}.",
+            hint=f"Names consist of letters, digits and the characters {' '.join(NAME_MARKS)}",
+            param=param,
+        )
 
 
 class _SchemaCheck:

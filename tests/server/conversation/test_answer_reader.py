@@ -30,6 +30,14 @@ def test_reasoning_that_does_not_end_is_reasoning(finish: FinishReason) -> None:
     assert joined(events) == [ReasoningDelta("Hm </thi"), Finished(finish.value)]
 
 
+@pytest.mark.parametrize("form", [None, "granite"])
+def test_the_tags_around_granites_answer_are_no_part_of_it(form: str | None) -> None:
+    [granite] = [marks for marks in FORMATS if marks.name == "granite"]
+    text = "<think>Hm.</think>\n<response>Yes <b>.</response>"
+    events = read(reader_of(form, reasoning=granite), list(text))
+    assert joined(events) == [ReasoningDelta("Hm."), TextDelta("Yes <b>."), Finished("stop")]
+
+
 def test_no_reasoning_leaves_the_text_as_it_is() -> None:
     assert joined(read(reader_of(None), list("  <b>\n "))) == [
         TextDelta("  <b>\n "),

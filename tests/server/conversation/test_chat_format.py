@@ -76,6 +76,7 @@ def test_a_template_that_mentions_thinking_has_no_switch_for_it(mention: str) ->
     [
         ("content.split('</think>')[-1]", "think"),
         ("<seed:think>", "seed"),
+        ("between <think></think> and <response></response>", "granite"),
         ("[THINK]", "mistral"),
         ("<|channel>thought\n", "gemma"),
         ("<|START_THINKING|>", "command"),

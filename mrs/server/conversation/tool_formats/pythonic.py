@@ -14,8 +14,11 @@ from mrs.server.conversation.event_sink import EventSink
 from mrs.server.conversation.feed import Feed, Reading
 from mrs.server.conversation.lark import LarkBuilder
 from mrs.server.conversation.python_text import copy_python_value, read_word
+from mrs.server.conversation.tool_checks import NAME_MARKS
 from mrs.server.conversation.tool_formats.members import Member, members, ordered
 from mrs.server.conversation.tool_formats.tool_format import Call, ToolFormat
+
+_MAX_KEY = 256
 
 
 class PythonicFormat(ToolFormat):
@@ -78,7 +81,7 @@ def read_python_calls(feed: Feed, sink: EventSink) -> Reading[bool]:
 
 def read_python_call(feed: Feed, sink: EventSink) -> Reading[bool]:
     """Take ``f(a=1, b="x")``; arguments without a name are those of the schema, in its order."""
-    name = yield from _read_dotted_name(feed)
+    name = yield from _read_name(feed)
     if not sink.knows(name) or not (yield from feed.accept("(")):
         return False
     sink.begin(name)
@@ -133,13 +136,15 @@ def _begins_keyword(feed: Feed) -> Reading[bool]:
             return False
 
 
-def _read_dotted_name(feed: Feed) -> Reading[str]:
-    name = yield from feed.run_of(_NAME, _MAX_KEY)
-    return name.removesuffix(".call")
-
-
-_MAX_KEY = 128
-_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+def _read_name(feed: Feed) -> Reading[str]:
+    letters: list[str] = []
+    while len(letters) < _MAX_KEY:
+        character = yield from feed.peek()
+        if not character or not (character.isalnum() or character in NAME_MARKS):
+            break
+        letters.append(feed.take(1))
+    # So Llama calls its built-in tools.
+    return "".join(letters).removesuffix(".call")
 
 
 def python_literal(value: Any) -> str:
