@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-_CGROUPS = Path("/sys/fs/cgroup")
-_MEMBERSHIP = Path("/proc/self/cgroup")
+from mrs.cgroups import MEMBERSHIP, MOUNT, own_groups
 
 
-def usable_cpus(cgroups: Path = _CGROUPS, membership: Path = _MEMBERSHIP) -> int:
+def usable_cpus(cgroups: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
     """Processors in the affinity mask, cut down to the CPU quotas of the cgroups; at least 1.
 
     ONNX Runtime looks at neither: with a quota of 2 on a 64-core host it would start 64 threads.
@@ -21,22 +19,9 @@ def usable_cpus(cgroups: Path = _CGROUPS, membership: Path = _MEMBERSHIP) -> int
         cgroups: where the groups are mounted.
         membership: which group is this process's, as ``0::/path``.
     """
-    limits = [_quota(folder / "cpu.max") for folder in _groups(cgroups, membership)]
+    limits = [_quota(folder / "cpu.max") for folder in own_groups(cgroups, membership)]
     cpus = [int(limit) for limit in limits if limit is not None]
     return max(1, min([len(os.sched_getaffinity(0)), *cpus]))
-
-
-def _groups(cgroups: Path, membership: Path) -> Iterator[Path]:
-    yield cgroups
-    try:
-        lines = membership.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return
-    own = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
-    path = PurePosixPath(own.lstrip("/"))
-    # A path of dots leads out of what is mounted here.
-    if ".." not in path.parts:
-        yield from (cgroups / group for group in (path, *path.parents))
 
 
 def _quota(file: Path) -> float | None:

@@ -16,6 +16,7 @@ from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.model_kind import require_embedding
 from mrs.runtime.session_pool import SessionKey, SessionPool
+from mrs.runtime.step_gate import SHARED_GATE
 from mrs.runtime.tokenizer import Tokenizer
 from mrs.runtime.version_files import check_files
 
@@ -175,7 +176,8 @@ class Embedder:
             ids[index, : len(row)] = row
         feeds: dict[str, Any] = {"input_ids": ids, "sequence_lengths": lengths}
         try:
-            vectors: Vectors = self._session.run(["embeddings"], feeds)[0]
+            with SHARED_GATE:
+                vectors: Vectors = self._session.run(["embeddings"], feeds)[0]
         except Exception as error:  # ONNX Runtime raises many unrelated types
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise EngineError(f"ONNX Runtime failed: {reason:.300}") from error
