@@ -19,6 +19,8 @@ UNSUPPORTED = "unsupported"
 """Type of the custom pydantic errors that mean "understood, but not possible here"."""
 
 _LONGEST_SHOWN_VALUE = 40
+# What pydantic puts after a key that is itself at fault.
+_KEY = "[key]"
 
 
 class RequestModel(BaseModel):
@@ -76,7 +78,7 @@ def field_path(location: tuple[int | str, ...]) -> str:
     for step in location:
         if isinstance(step, int):
             path += f"[{step}]"
-        elif not step.startswith("<"):
+        elif not step.startswith("<") and step != _KEY:
             path += f".{step}" if path else step
     return path
 

@@ -14,6 +14,7 @@ from mrs.server.anthropic.schemas import CountTokensRequest, MessagesRequest
 from mrs.server.generation import Answer, GenerationContext, GenerationResponse, run_preparation
 from mrs.server.openapi import json_body, schema_reference
 from mrs.server.request_body import read_json_body
+from mrs.server.request_limits import check_limits
 from mrs.server.served_model import ServedModel
 from mrs.server.settings import ServerSettings
 
@@ -64,6 +65,7 @@ def messages_router(server: GenerationContext, settings: ServerSettings) -> APIR
         body = await read_json_body(request, settings.max_body_bytes)
         in_thread = len(body) > settings.inline_body_bytes
         counted = await run_preparation(partial(parse, CountTokensRequest, body), in_thread)
+        check_limits(counted, server.limits)
         async with server.models.lease(counted.model) as model:
             count = await run_preparation(partial(count_tokens, counted, model), in_thread)
         return TokensCount(input_tokens=count)

@@ -9,10 +9,12 @@ from typing import Any
 import anthropic
 import pytest
 from anthropic.types import MessageParam
+from starlette.testclient import TestClient
 
 from mrs.errors import QueueFullError, ShuttingDownError
 from mrs.runtime.generation import FinishReason, GenerationDelta
-from mrs.server.settings import ServerSettings
+from mrs.server.app import create_app
+from mrs.server.settings import RequestLimits, ServerSettings
 from tests.server.anthropic.answers import read_events
 from tests.server.fake_engine import FakeEngine, end, failure, say, served, token
 from tests.server.live_server import LiveServer
@@ -160,3 +162,10 @@ def test_a_stream_that_waits_is_kept_awake_by_pings() -> None:
         kinds = [event["type"] for event in read_events(b"".join(chunks))]
     kinds = [kind for kind in kinds if kind != "ping"]
     assert (kinds[0], kinds[-1]) == ("message_start", "message_stop")
+
+
+def test_limits_hold_where_nothing_is_generated() -> None:
+    settings = ServerSettings(limits=RequestLimits(messages=1))
+    client = TestClient(create_app(served(FakeEngine()), settings), base_url="http://127.0.0.1")
+    reply = client.post("/v1/messages/count_tokens", json={"messages": [HI, HI]})
+    assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error")

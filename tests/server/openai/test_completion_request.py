@@ -159,7 +159,7 @@ def test_any_text_is_no_grammar() -> None:
         ({"logprobs": True}, "logprobs"),
         ({"prompt": [1], "suffix": "b"}, "suffix"),
         ({"suffix": "b", "echo": True, "logprobs": 1}, "suffix"),
-        ({"logit_bias": {"foo": 0}}, "logit_bias.foo.[key]"),
+        ({"logit_bias": {"foo": 0}}, "logit_bias.foo"),
         ({"grammar": {"type": "regex", "value": {}}}, "grammar"),
         ({"grammar": {"type": "ebnf", "value": "a"}}, "grammar.type"),
         ({"response_format": {"type": "json_schema"}}, "response_format"),
