@@ -26,6 +26,7 @@ QUIET_PATHS = frozenset(
     }
 )
 _LONGEST_LOGGED_PATH = 200
+_REFUSED = (401, 403)
 
 
 class AccessLog:
@@ -40,7 +41,8 @@ class AccessLog:
 
     def ended(self, scope: Scope, context: RequestContext) -> None:
         """Write the line."""
-        level = logging.DEBUG if scope["path"] in QUIET_PATHS else logging.INFO
+        quiet = scope["path"] in QUIET_PATHS and context.final_status not in _REFUSED
+        level = logging.DEBUG if quiet else logging.INFO
         if logger.isEnabledFor(level):
             facts = _facts(scope, context)
             logger.log(level, "%s", _line(facts), extra={FACTS: facts})

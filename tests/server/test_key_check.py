@@ -145,3 +145,11 @@ def test_a_salt_cannot_be_that_of_another_key(make: Make, engine: FakeEngine) ->
     client.post(CHAT, json={**BODY, "cache_salt": f"{two}/"}, headers=bearer("one"))
     client.post(CHAT, json=BODY, headers=bearer("two"))
     assert [request.cache_salt for request in engine.requests] == [f"{one}/{two}/", f"{two}/"]
+
+
+def test_a_refusal_is_in_the_log_wherever_it_was(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mrs")
+    make().get("/v1/models")
+    assert "GET /v1/models 401" in caplog.text
