@@ -77,18 +77,11 @@ def _text_and_calls(
     written = form.tools
     if not written.opens_with_mark:
         calls = _calls(conversation, tools, form, lark)
-        return f"({calls} | {lark.rule(_text_that_begins_no_call(written.bare))})"
+        return f"({calls} | {lark.terminal(written.no_call(tools))})"
     parallel = conversation.parallel_tool_calls
     calls = written.calls_grammar(tools, lark, parallel=parallel, after_marker=True)
     block = lark.rule(f"{lark.text_up_to(written.begins[0])} {calls}")
     return f"{block}{'*' if parallel else '?'} {lark.rule(ANY_TEXT)}"
-
-
-def _text_that_begins_no_call(openers: str) -> str:
-    """A pattern for text whose first character, white space aside, is none of these."""
-    spaces = r" \t\r\n"
-    characters = openers.replace("[", r"\[")
-    return f"/[{spaces}]*([^{spaces}{characters}](?s:.*))?/"
 
 
 def _loose(tool: FunctionTool) -> FunctionTool:

@@ -39,6 +39,12 @@ class LarkBuilder:
         self._rules.append(f"{name}{attributes}: {body}")
         return name
 
+    def terminal(self, body: str) -> str:
+        """Add a terminal, which may hold ``&`` and ``~``; its name."""
+        name = f"TERMINAL_{len(self._rules)}"
+        self._rules.append(f"{name}: {body}")
+        return name
+
     def json(self, schema: Mapping[str, Any] | bool) -> str:
         """What matches a JSON schema."""
         if isinstance(schema, Mapping):

@@ -18,6 +18,8 @@ EXCERPTS = {
     "function_gemma": "<start_function_call>call:",
     "seed": "<seed:tool_call>\n<function=",
     "qwen_coder": "<tool_call>\n<function=example>",
+    "glm": "<tool_call>{function-name}\n<arg_key>",
+    "glm4": "<|observation|>\n{{ m.content }}",
     "hermes": '<tool_call>\n{"name":',
     "mistral_args": "[TOOL_CALLS]' + name + '[ARGS]",
     "mistral": "[TOOL_CALLS][",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrs.server.conversation.conversation import FunctionTool
-from mrs.server.conversation.lark import LarkBuilder
+from mrs.server.conversation.lark import LarkBuilder, one_of
 
 TEXT = frozenset({"string"})
 _SHARED = ("$defs", "definitions")
@@ -26,6 +26,15 @@ class Member:
     name: str
     schema: Mapping[str, Any]
     required: bool
+
+    def choice_grammar(self, lark: LarkBuilder, end: str) -> str | None:
+        """What matches one of the texts that the schema lists, and ``end``; None if it lists none.
+
+        For texts that are written without quotes.
+        """
+        values = self.schema.get("enum", [self.schema.get("const")])
+        choices = [lark.literal(value) for value in values if isinstance(value, str)]
+        return f"{one_of(choices)} {lark.literal(end)}" if choices else None
 
 
 def members(tool: FunctionTool) -> list[Member]:

@@ -81,7 +81,7 @@ def read_python_calls(feed: Feed, sink: EventSink) -> Reading[bool]:
 
 def read_python_call(feed: Feed, sink: EventSink) -> Reading[bool]:
     """Take ``f(a=1, b="x")``; arguments without a name are those of the schema, in its order."""
-    name = yield from _read_name(feed)
+    name = yield from read_name(feed)
     if not sink.knows(name) or not (yield from feed.accept("(")):
         return False
     sink.begin(name)
@@ -136,7 +136,8 @@ def _begins_keyword(feed: Feed) -> Reading[bool]:
             return False
 
 
-def _read_name(feed: Feed) -> Reading[str]:
+def read_name(feed: Feed) -> Reading[str]:
+    """Take the name of a function."""
     letters: list[str] = []
     while len(letters) < _MAX_KEY:
         character = yield from feed.peek()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from mrs.server.conversation.conversation import FunctionTool
 from mrs.server.conversation.event_sink import EventSink
 from mrs.server.conversation.feed import Feed, Reading
-from mrs.server.conversation.lark import LarkBuilder, one_of
+from mrs.server.conversation.lark import LarkBuilder
 from mrs.server.conversation.tool_formats.hermes import TOOL_CALL, HermesFormat
 from mrs.server.conversation.tool_formats.members import Member, is_text, members
 from mrs.server.conversation.tool_formats.tool_format import Call
@@ -63,10 +63,8 @@ class QwenCoderFormat(HermesFormat):
         end = self.padding + PARAMETER_END
         if not is_text(tool.parameters or {}, member.name):
             value = f"{lark.json(member.schema)} {lark.literal(end)}"
-        elif choices := _choices(member):
-            value = f"{one_of([lark.literal(choice) for choice in choices])} {lark.literal(end)}"
         else:
-            value = lark.text_up_to(end)
+            value = member.choice_grammar(lark, end) or lark.text_up_to(end)
         whole = f"{head} {value} {lark.literal(chr(10))}"
         return whole if member.required else f"({whole})?"
 
@@ -99,9 +97,3 @@ class SeedFormat(QwenCoderFormat):
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _choices(member: Member) -> list[str]:
-    schema = member.schema
-    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    return [value for value in values if isinstance(value, str)]

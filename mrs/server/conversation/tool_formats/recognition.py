@@ -11,6 +11,7 @@ from mrs.server.conversation.tool_formats.gemma import (
     GemmaCodeFormat,
     GemmaFormat,
 )
+from mrs.server.conversation.tool_formats.glm import GlmFormat, GlmLineFormat
 from mrs.server.conversation.tool_formats.granite import GraniteFormat
 from mrs.server.conversation.tool_formats.harmony import HarmonyFormat
 from mrs.server.conversation.tool_formats.hermes import HermesFormat
@@ -28,6 +29,7 @@ FORMATS: tuple[type[ToolFormat], ...] = (
     FunctionGemmaFormat,
     SeedFormat,
     QwenCoderFormat,
+    GlmFormat,
     HermesFormat,
     MistralNameFormat,
     MistralFormat,
@@ -41,6 +43,7 @@ FORMATS: tuple[type[ToolFormat], ...] = (
     PythonicFormat,
     LlamaFormat,
     GemmaCodeFormat,
+    GlmLineFormat,
     BareJsonFormat,
 )
 """In the order in which they are recognized: special ones first."""

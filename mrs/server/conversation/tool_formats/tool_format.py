@@ -79,6 +79,12 @@ class ToolFormat(ABC):
     def around_arguments(self, name: str) -> tuple[str, str]:
         """What is written before and after the arguments of a call."""
 
+    def no_call(self, tools: Sequence[FunctionTool]) -> str:
+        """A terminal for text that begins no call without a mark."""
+        spaces = r" \t\r\n"
+        characters = self.bare.replace("[", r"\[")
+        return f"/[{spaces}]*([^{spaces}{characters}](?s:.*))?/"
+
     def write_call(self, call: Call) -> Sequence[str]:
         """A call as the model writes it, in parts."""
         name, arguments = call

@@ -58,7 +58,7 @@ def read_xml_function(feed: Feed, sink: EventSink, *, padded: bool = True) -> Re
         sink.arguments(("" if first else ", ") + json.dumps(key, ensure_ascii=False) + ": ")
         first = False
         kinds = types_of(schema, key)
-        if not (yield from _copy_parameter(feed, sink.arguments, kinds, padded=padded)):
+        if not (yield from copy_parameter(feed, sink.arguments, kinds, padded=padded)):
             return False
 
 
@@ -74,14 +74,25 @@ def read_name(feed: Feed, lose: Emit) -> Reading[str | None]:
     return None
 
 
-def _copy_parameter(
-    feed: Feed, emit: Emit, kinds: frozenset[str], *, padded: bool
+def copy_parameter(
+    feed: Feed, emit: Emit, kinds: frozenset[str], *, padded: bool, end: Markers = _VALUE_END
 ) -> Reading[bool]:
-    """Pass a value on as JSON: piece by piece if it is text, else at its end."""
+    """Pass a value on as JSON: piece by piece if it is text, else at its end.
+
+    Args:
+        feed: the text.
+        emit: gets the value.
+        kinds: JSON types that it may have; empty if that is not known.
+        padded: see `read_xml_function`.
+        end: the tag that ends it.
+
+    Returns:
+        whether it has ended.
+    """
     value = _StringValue(emit, padded) if kinds == TEXT else _TypedValue(emit, kinds, padded)
     if padded:
         yield from feed.accept("\n")
-    if (yield from feed.until(_VALUE_END, value.add)):
+    if (yield from feed.until(end, value.add)):
         value.end()
         return True
     value.cut()
