@@ -241,10 +241,12 @@ def _run(
     lifecycle = Lifecycle(catalog)
     log_to_stderr(LogLevel(loaded.log_level), LogFormat(loaded.log_format))
     url = url_of(bound, secure=loaded.tls_cert is not None)
-    announcement = Announcement(url, sources, loaded.max_seqs, needs_key=bool(settings.access.keys))
 
     def ready() -> None:
         catalog.start()
+        first = catalog.states()[0].description
+        keys = bool(settings.access.keys)
+        announcement = Announcement(url, sources, first, loaded.max_seqs, needs_key=keys)
         announcement.as_json() if as_json else announcement.for_people()
 
     app = create_app(catalog, settings, lifecycle)

@@ -57,7 +57,7 @@ def health_router(models: ModelCatalog, lifecycle: Lifecycle) -> APIRouter:
             status=lifecycle.status,
             version=__version__,
             model=models.default.name,
-            max_model_len=models.default.max_model_len,
+            max_model_len=models.state(models.default.name).description.max_model_len,
             **_load(models),
         )
 

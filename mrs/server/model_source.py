@@ -97,6 +97,8 @@ class RepositoryModel:
         weights = int(self.version.size * _MEMORY_PER_WEIGHT_BYTE)
         if self._description.kind is ModelKind.EMBEDDING:
             return weights
+        if self._options.kv_cache_bytes is not None:
+            return weights + self._options.kv_cache_bytes
         from mrs.runtime.kv_cache_shape import KVCacheType
         from mrs.runtime.version_cache import cache_shape
 

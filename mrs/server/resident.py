@@ -66,7 +66,9 @@ class Resident:
         error = None
         if status is ModelStatus.INTERNAL_ERROR and self.failure is not None:
             error = ModelUnavailableError(self.name, self.failure).message
-        return ModelState(self.source.description, status, error)
+        # A loaded one knows better: its length may have been cut to the memory.
+        known = self.source.description if self.opened is None else self.opened.model.description
+        return ModelState(known, status, error)
 
     def open(self) -> None:
         """Load it; blocks, on any thread."""

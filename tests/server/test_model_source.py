@@ -107,3 +107,9 @@ def test_artifacts_of_other_content_have_other_fingerprints(tmp_path: Path) -> N
         for content in (b"one", b"other")
     )
     assert one.fingerprint != other.fingerprint
+
+
+def test_memory_for_keys_and_values_is_what_was_given(tmp_path: Path) -> None:
+    version = publish(ModelRepository(tmp_path))
+    source = RepositoryModel(version, EngineOptions(kv_cache_bytes=1_000_000), "x")
+    assert source.memory == int(version.size * 1.25) + 1_000_000

@@ -247,23 +247,6 @@ class ChatCompletionChunk(BaseModel):
     service_tier: str | None = Field(None, description="Present if the request named one.")
 
 
-class ModelCard(BaseModel):
-    """A model that is served."""
-
-    id: str
-    object: Literal["model"] = "model"
-    created: int
-    owned_by: str = "mrs"
-    max_model_len: int = Field(description="Most tokens of prompt and answer together.")
-
-
-class ModelList(BaseModel):
-    """The models that are served."""
-
-    object: Literal["list"] = "list"
-    data: list[ModelCard]
-
-
 class ErrorDetail(BaseModel):
     """What went wrong, for people and for programs."""
 
