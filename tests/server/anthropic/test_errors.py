@@ -6,7 +6,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from mrs.server.anthropic.error_body import anthropic_error, anthropic_status
+from mrs.server.app import create_app
 from mrs.server.errors import ErrorReply
+from mrs.server.settings import ServerSettings
+from tests.server.fake_engine import FakeEngine, served
 
 
 @pytest.mark.parametrize(
@@ -51,3 +54,19 @@ def test_of_a_host_that_is_not_answered_for(client: TestClient) -> None:
     assert reply.status_code == 403
     assert reply.json()["type"] == "error"
     assert reply.json()["error"]["type"] == "permission_error"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        (b"x" * 101, 413, "request_too_large"),
+        (b"{", 400, "invalid_request_error"),
+        (b"[]", 400, "invalid_request_error"),
+    ],
+)
+def test_of_a_body_that_cannot_be_read(body: bytes, status: int, kind: str) -> None:
+    app = create_app(served(FakeEngine()), ServerSettings(max_body_bytes=100))
+    client = TestClient(app, base_url="http://127.0.0.1")
+    for url in ("/v1/messages", "/v1/messages/count_tokens"):
+        reply = client.post(url, content=body, headers={"content-type": "application/json"})
+        assert (reply.status_code, reply.json()["error"]["type"]) == (status, kind)
