@@ -41,6 +41,7 @@ def write_cache_scales(
     *,
     context_length: int,
     begin_token: int | None,
+    mapped: bool = False,
 ) -> str | None:
     """Measure the scales of a model's cache and write them.
 
@@ -50,6 +51,7 @@ def write_cache_scales(
         tokenizer_json: its tokenizer.
         context_length: of the model.
         begin_token: what texts start with, if anything.
+        mapped: as `GraphRunner` has it; of use where weights are float32.
 
     Returns:
         why nothing was written; None if it was.
@@ -57,7 +59,10 @@ def write_cache_scales(
     try:
         text = tokenize_text(tokenizer_json, context_length=context_length, begin_token=begin_token)
         runner = GraphRunner(
-            graph, capacity=min(text.longest, _TOKENS_OF_A_WINDOW), threads=usable_cpus()
+            graph,
+            capacity=min(text.longest, _TOKENS_OF_A_WINDOW),
+            threads=usable_cpus(),
+            mapped=mapped,
         )
     except NotMeasurableError as error:
         return str(error)
