@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ MAX_SCHEMA_DEPTH = 64
 NAME_MARKS = "_-.:/"
 _TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _LONGEST_SHOWN = 100
+_KINDS: Mapping[type, str] = {list: "an array", dict: "an object", str: "a string"}
+_FAULTS = ("unterminated", "missing )", "unbalanced", "nothing to repeat", "bad escape (end")
 # Keywords by what they hold.
 _SCHEMAS = ("items", "additionalProperties", "not", "if", "then", "else", "contains")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -74,6 +77,7 @@ class _SchemaCheck:
             raise self._error(path, f"it is nested more than {MAX_SCHEMA_DEPTH} levels deep")
         self._check_type(schema, path)
         self._check_lists_of_names(schema, path)
+        self._check_pattern(schema, path)
         for keyword in _SCHEMAS:
             if keyword in schema:
                 self._check(schema[keyword], f"{path}.{keyword}", depth + 1)
@@ -97,11 +101,21 @@ class _SchemaCheck:
         if "enum" in schema and not self._held(schema, path, "enum", list):
             raise self._error(f"{path}.enum", "it lists no value")
 
+    def _check_pattern(self, schema: Mapping[str, Any], path: str) -> None:
+        if "pattern" not in schema:
+            return
+        pattern = self._held(schema, path, "pattern", str)
+        try:
+            re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            # Python's syntax is not that of JSON schemas: only what is wrong in all of them counts.
+            if str(error).startswith(_FAULTS):
+                raise self._error(f"{path}.pattern", str(error)) from error
+
     def _held(self, schema: Mapping[str, Any], path: str, keyword: str, kind: type) -> Any:
         value = schema.get(keyword, kind())
         if not isinstance(value, kind):
-            word = "an array" if kind is list else "an object"
-            raise self._error(f"{path}.{keyword}", f"it should be {word}")
+            raise self._error(f"{path}.{keyword}", f"it should be {_KINDS[kind]}")
         return value
 
     def _error(self, path: str, reason: str) -> InvalidValueError:

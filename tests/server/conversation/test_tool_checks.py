@@ -42,6 +42,18 @@ def test_schemas_that_are_some(parameters: Any) -> None:
     check_tools([FunctionTool("f", parameters=parameters)])
 
 
+@pytest.mark.parametrize("pattern", ["[", "(", "a)", "*", "\\", 5])
+def test_a_pattern_that_is_none_is_told_with_its_place(pattern: Any) -> None:
+    with pytest.raises(InvalidValueError, match="'f'") as caught:
+        check_tools([FunctionTool("f", parameters={"properties": {"a": {"pattern": pattern}}})])
+    assert caught.value.param == "tools[0].parameters.properties.a.pattern"
+
+
+@pytest.mark.parametrize("pattern", ["^[a-z]+$", r"\p{L}", "(?<year>[0-9]{4})", r"\d{3}"])
+def test_patterns_of_other_dialects_pass(pattern: str) -> None:
+    check_tools([FunctionTool("f", parameters={"properties": {"a": {"pattern": pattern}}})])
+
+
 def test_the_depth_of_a_schema_has_a_bound() -> None:
     schema: dict[str, Any] = {}
     for _ in range(MAX_SCHEMA_DEPTH + 1):
