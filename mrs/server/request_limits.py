@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import orjson
-from pydantic import BaseModel
+from pydantic_core import to_json
 
 from mrs.errors import RequestError
 from mrs.server.settings import RequestLimits
@@ -44,10 +42,7 @@ def check_limits(request: object, limits: RequestLimits) -> None:
     for name in _CHOICES:
         value = _field(request, name)
         _check_count(name, value if isinstance(value, int) else 0, limits.choices, "choices")
-    prompt = _field(request, "prompt")
-    # A list of numbers is one prompt of token ids.
-    if isinstance(prompt, Sequence) and prompt and not isinstance(prompt[0], int):
-        _check_count("prompt", _length(prompt), limits.prompts, "prompts")
+    _check_count("prompt", _length(_field(request, "prompt")), limits.prompts, "prompts")
     for name in _SCHEMAS:
         _check_schema(name, _field(request, name), limits.schema_bytes)
 
@@ -57,7 +52,10 @@ def _field(request: object, name: str) -> Any:
 
 
 def _length(value: Any) -> int:
-    return len(value) if isinstance(value, list | tuple) else 0
+    """Items of a list; token ids are no items, but one text."""
+    if not isinstance(value, list | tuple) or not value or isinstance(value[0], int):
+        return 0
+    return len(value)
 
 
 def _check_count(name: str, count: int, limit: int, what: str) -> None:
@@ -73,14 +71,8 @@ def _check_count(name: str, count: int, limit: int, what: str) -> None:
 def _check_schema(name: str, value: Any, limit: int) -> None:
     if value is None or isinstance(value, str):
         return
-    size = len(orjson.dumps(value, default=_plain))
+    size = len(to_json(value, fallback=str))  # Whole numbers of any size are no error here.
     if size > limit:
         raise TooManyError(
             f"'{name}' has {size} bytes as JSON; this server takes {limit}.", param=name
         )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    return str(value)

@@ -44,10 +44,42 @@ def test_prompts_are_counted_but_not_their_tokens() -> None:
         check_limits(request(prompt=["a", "b", "c"]), LIMITS)
 
 
+def test_token_ids_are_one_text() -> None:
+    check_limits(request(input=[1, 2, 3]), LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/responses", {"input": [{"role": "user", "content": "x"}] * 2}),
+        (
+            "/v1/messages",
+            {
+                "max_tokens": 1,
+                "model": "default",
+                "messages": [{"role": "user", "content": "x"}] * 2,
+            },
+        ),
+    ],
+)
+def test_every_dialect_is_bounded(path: str, body: dict[str, Any]) -> None:
+    settings = ServerSettings(limits=RequestLimits(messages=1))
+    app = create_app(served(FakeEngine(say("x"))), settings)
+    reply = TestClient(app, base_url="http://127.0.0.1").post(path, json=body)
+    assert reply.status_code == 400
+    assert "this server takes 1" in reply.text
+
+
 def test_schemas_are_measured() -> None:
     check_limits(request(response_format={"a": "b" * 5}), LIMITS)
     with pytest.raises(TooManyError, match="bytes as JSON"):
         check_limits(request(response_format={"a": "b" * 50}), LIMITS)
+
+
+def test_numbers_of_any_size_are_measured() -> None:
+    check_limits(request(tools=[{"a": 10**9}]), LIMITS)
+    with pytest.raises(TooManyError):
+        check_limits(request(tools=[{"a": 10**30}]), LIMITS)
 
 
 def test_absent_fields_are_within_all_limits() -> None:

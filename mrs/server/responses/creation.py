@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from mrs.server.generation import GenerationContext, Tally, run_preparation
 from mrs.server.interruption import Interruption, run_interruptible
 from mrs.server.request_context import RequestContext, context_of
+from mrs.server.request_limits import check_limits
 from mrs.server.responses.answer import Frames, ResponseAnswer
 from mrs.server.responses.errors import ResponseStoreError
 from mrs.server.responses.event_log import EventLog
@@ -53,8 +54,10 @@ class ResponsesContext:
     inline_body_bytes: int
 
     async def parse(self, body: bytes) -> ResponsesRequest:
-        """Parse and check a body; see `parse_responses_request`."""
-        return await self._call(len(body), partial(parse_responses_request, body))
+        """Parse and check a body; see `parse_responses_request` and `check_limits`."""
+        request = await self._call(len(body), partial(parse_responses_request, body))
+        check_limits(request, self.server.limits)
+        return request
 
     async def find_turn(self, request: ResponsesRequest, owner: str) -> Turn:
         """Fetch what a request refers to; see `find_turn`."""
