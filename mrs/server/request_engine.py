@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Protocol
@@ -43,7 +44,7 @@ class RequestEngine:
     begins would tell what others asked (CVE-2025-46570).
 
     Args:
-        engine: the other one.
+        engine: the other one; whoever leases the model keeps it alive.
         model: what clients call it.
         observer: who is told of its requests.
         timeout: seconds that an answer may take which sets no bound of its own.
@@ -56,10 +57,17 @@ class RequestEngine:
         observer: EngineObserver | None = None,
         timeout: float | None = None,
     ) -> None:
-        self._engine = engine
+        # Not held: this object is kept with the model, which must be free to go.
+        self._reference = weakref.ref(engine)
         self._model = model
         self._observer = observer
         self._timeout = timeout
+
+    @property
+    def _engine(self) -> GenerationEngine:
+        engine = self._reference()
+        assert engine is not None, "the model is used without a lease"
+        return engine
 
     @property
     def ready(self) -> bool:

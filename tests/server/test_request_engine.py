@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +12,13 @@ from starlette.testclient import TestClient
 from mrs.runtime.generation import GenerationDelta, GenerationRequest
 from mrs.server.app import create_app
 from mrs.server.model_catalog import SingleModel
+from mrs.server.model_names import ModelNames
 from mrs.server.request_catalog import RequestCatalog
 from mrs.server.request_engine import RequestEngine
+from mrs.server.resident_models import ResidentModels
 from mrs.server.settings import ServerSettings
 from tests.server.fake_engine import FakeEngine, say, served, token
+from tests.server.fake_models import FakeSource
 
 REQUEST = GenerationRequest((1, 2))
 
@@ -56,13 +61,15 @@ def run(engine: RequestEngine, request: GenerationRequest = REQUEST, steps: int 
 
 def test_a_stream_is_told_step_by_step_and_once_at_its_end() -> None:
     observer = Observer()
-    found = run(RequestEngine(FakeEngine(say("a")), "m", observer))
+    engine = FakeEngine(say("a"))
+    found = run(RequestEngine(engine, "m", observer))
     assert observer.heard == ["m", *found, "ended"]
 
 
 def test_a_stream_that_is_left_has_ended() -> None:
     observer = Observer()
-    run(RequestEngine(FakeEngine(lambda request: [(token("a"),)]), "m", observer), steps=1)
+    engine = FakeEngine(lambda request: [(token("a"),)])
+    run(RequestEngine(engine, "m", observer), steps=1)
     assert observer.heard[-1] == "ended"
 
 
@@ -96,6 +103,23 @@ def test_a_model_is_the_same_object_at_each_lease() -> None:
             return model
 
     assert asyncio.run(lease()) is asyncio.run(lease())
+
+
+def test_an_unloaded_model_is_free_to_go() -> None:
+    source = FakeSource("m")
+    models = ResidentModels([source], ModelNames([source.description]))
+    catalog = RequestCatalog(models)
+
+    async def lease_and_unload() -> weakref.ref[FakeEngine]:
+        async with catalog.lease(None):
+            engine = weakref.ref(source.engine)
+        source.engine = FakeEngine()  # The source itself forgets it.
+        await models.unload("m")
+        return engine
+
+    gone = asyncio.run(lease_and_unload())
+    gc.collect()
+    assert gone() is None
 
 
 def test_the_option_reaches_the_engine() -> None:
