@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mrs.memory import available_memory
+from mrs.memory import available_memory, give_memory_back
 
 
 def test_it_is_what_the_system_calls_available(tmp_path: Path) -> None:
@@ -62,3 +64,15 @@ def test_the_tightest_group_bounds_it(
 
 def test_without_groups_it_is_the_systems(machine: Path) -> None:
     assert available(machine) == 1_024_000
+
+
+def test_circles_are_given_back() -> None:
+    class Circle:
+        pass
+
+    circle: Any = Circle()
+    circle.itself = circle
+    gone = weakref.ref(circle)
+    del circle
+    give_memory_back()
+    assert gone() is None

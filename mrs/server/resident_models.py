@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from mrs.errors import MrsError, ShuttingDownError
-from mrs.memory import available_memory
+from mrs.memory import available_memory, give_memory_back
 from mrs.runtime.generation import GenerationEngine
 from mrs.server.model_catalog import ModelBusyError, ModelState, ModelUnavailableError
 from mrs.server.model_names import ModelNames
@@ -261,6 +261,8 @@ class ResidentModels:
         opened, resident.opened = resident.opened, None
         if opened is not None:
             await self._in_thread(opened.close)
+            del opened
+            await self._in_thread(give_memory_back)
             logger.info("Unloaded %s.", resident.name)
 
     def _unload_when_idle(self, resident: Resident) -> None:

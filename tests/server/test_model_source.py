@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -113,3 +115,12 @@ def test_memory_for_keys_and_values_is_what_was_given(tmp_path: Path) -> None:
     version = publish(ModelRepository(tmp_path))
     source = RepositoryModel(version, EngineOptions(kv_cache_bytes=1_000_000), "x")
     assert source.memory == int(version.size * 1.25) + 1_000_000
+
+
+def test_a_closed_model_is_free_to_go(tiny: ModelVersion) -> None:
+    opened = RepositoryModel(tiny, EngineOptions(max_seqs=1), "x").load()
+    tokenizer = weakref.ref(opened.model.tokenizer)
+    opened.close()
+    del opened
+    gc.collect()
+    assert tokenizer() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,15 @@ class GrammarVocabulary:
 
     def _wrapped(self) -> _Wrapped:
         tokens = list(self.pieces) + [b""] * (self._size - self.vocab_size)
-        return _Wrapped(self._tokenizer, tokens, self.special_ids, self._ends[0], self.spell)
+        # The library's object, which this one keeps, keeps what it wraps: a circle that Python
+        # cannot see, and that would hold the vocabulary for ever.
+        vocabulary = weakref.ref(self)
+
+        def spell(text: bytes) -> list[int]:
+            found = vocabulary()
+            return [] if found is None else found.spell(text)
+
+        return _Wrapped(self._tokenizer, tokens, self.special_ids, self._ends[0], spell)
 
 
 class _Wrapped:
