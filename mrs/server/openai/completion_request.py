@@ -11,7 +11,7 @@ from mrs.runtime.generation import GenerationRequest
 from mrs.server.openai.completion_schemas import DEFAULT_MAX_TOKENS, CompletionRequest
 from mrs.server.openai.grammar_fields import asked_grammar
 from mrs.server.openai.sampling import sampling_params
-from mrs.server.openai.unsupported import refuse_unsupported
+from mrs.server.openai.unsupported import CONSTRAINTS_OF_OTHERS, refuse_unsupported
 from mrs.server.served_model import ServedModel
 from mrs.server.validation import parse_request
 
@@ -29,6 +29,7 @@ UNSUPPORTED_FIELDS: Mapping[str, Any] = {
     "prompt_embeds": _none_or_empty,
     "tool_choice": _none_or_empty,
     "tools": _none_or_empty,
+    **CONSTRAINTS_OF_OTHERS,
 }
 
 

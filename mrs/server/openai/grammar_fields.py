@@ -62,6 +62,9 @@ class ResponseFormat(RequestModel):
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: NamedSchema | None = None
+    object_schema: dict[str, Any] | bool | None = Field(
+        None, alias="schema", description="The schema of a `json_object`, as llama.cpp has it."
+    )
 
     @model_validator(mode="after")
     def _with_a_schema(self) -> ResponseFormat:
@@ -73,10 +76,10 @@ class ResponseFormat(RequestModel):
         """The same for the engine; None for any text."""
         if self.type == "text":
             return None
-        schema = self.json_schema.json_schema if self.json_schema else None
-        if self.type == "json_object" or schema is None:
-            return json_object_grammar()
-        return json_schema_grammar(schema)
+        schema = self.object_schema
+        if self.type == "json_schema" and self.json_schema is not None:
+            schema = self.json_schema.json_schema
+        return json_object_grammar() if schema is None else json_schema_grammar(schema)
 
 
 def asked_grammar(

@@ -23,7 +23,18 @@ _EMPTY = _one_of([], {}, "")
 _NOTHING = _one_of()
 _OFF = _one_of(False)
 
-# OpenAI's, then those that mistral.rs adds to OpenAI's.
+# What vLLM and llama.cpp call what says which tokens an answer may have.
+CONSTRAINTS_OF_OTHERS: Mapping[str, AsksForNothing] = {
+    "allowed_token_ids": _EMPTY,
+    "bad_words": _EMPTY,
+    "guided_choice": _EMPTY,
+    "guided_grammar": _EMPTY,
+    "guided_json": _NOTHING,
+    "guided_regex": _EMPTY,
+    "json_schema": _NOTHING,
+    "structured_outputs": _NOTHING,
+}
+# OpenAI's, those that mistral.rs adds to OpenAI's, those of vLLM and llama.cpp.
 UNSUPPORTED_FIELDS: Mapping[str, AsksForNothing] = {
     "audio": _NOTHING,
     "modalities": _one_of([], ["text"]),
@@ -37,6 +48,9 @@ UNSUPPORTED_FIELDS: Mapping[str, AsksForNothing] = {
     "files": _EMPTY,
     "max_tool_rounds": _NOTHING,
     "session_id": _NOTHING,
+    "chat_template": _NOTHING,
+    "prompt_embeds": _EMPTY,
+    **CONSTRAINTS_OF_OTHERS,
 }
 UNSUPPORTED_MESSAGE_FIELDS: Mapping[str, AsksForNothing] = {
     "audio": _NOTHING,

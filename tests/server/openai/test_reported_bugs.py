@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ChatTemplateError
 from mrs.runtime.generation import FinishReason, GenerationRequest
+from mrs.runtime.grammar import json_schema_grammar
 from mrs.server.app import create_app
 from mrs.server.settings import ServerSettings
 from tests.server.fake_engine import Deltas, FakeEncoder, FakeEngine, end, say, served, token
@@ -210,6 +211,54 @@ def test_template_variables_override_the_servers_own(client: TestClient) -> None
         reply = ask(client, chat_template_kwargs={name: True})
         assert reply.status_code == 400
         assert reply.json()["error"]["param"] == f"chat_template_kwargs.{name}"
+
+
+def test_a_request_brings_its_own_template(client: TestClient) -> None:
+    """vllm, CVE-2025-61620; SGLang, CVE-2026-5760: one that never ends, or runs code."""
+    template = "{% for a in range(10**9) %}{% endfor %}{{ ''.__class__ }}"
+    for path in ("/v1/chat/completions", "/apply-template", "/tokenize"):
+        reply = client.post(path, json={"messages": [HI], "chat_template": template})
+        assert reply.status_code == 400
+        assert reply.json()["error"]["param"] == "chat_template"
+
+
+def test_tensors_of_a_client_are_loaded(client: TestClient) -> None:
+    """vllm, CVE-2025-62164: ``prompt_embeds`` went to ``torch.load``."""
+    for path, prompt in (("chat/completions", {"messages": [HI]}), ("completions", {"prompt": ""})):
+        reply = client.post(f"/v1/{path}", json={**prompt, "prompt_embeds": "gASVAAAA"})
+        assert reply.status_code == 400
+        assert reply.json()["error"]["param"] == "prompt_embeds"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"guided_choice": ["a"]},
+        {"structured_outputs": {"regex": "a+"}},
+        {"json_schema": {"const": "42"}},
+        {"allowed_token_ids": [1]},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_a_constraint_of_another_server_is_dropped(
+    client: TestClient, fields: dict[str, Any]
+) -> None:
+    """llama.cpp#19051: the answer came, without the constraint."""
+    for path, prompt in (
+        ("chat/completions", {"messages": [HI]}),
+        ("completions", {"prompt": "a"}),
+    ):
+        error = client.post(f"/v1/{path}", json={**prompt, **fields}).json()["error"]
+        assert error["param"] == next(iter(fields))
+
+
+def test_the_schema_of_a_json_object_is_dropped(client: TestClient, engine: FakeEngine) -> None:
+    """llama.cpp and Together take one beside ``json_object``."""
+    ask(client, response_format={"type": "json_object", "schema": {"const": "42"}})
+    assert engine.requests[-1].sampling.grammar == json_schema_grammar({"const": "42"})
+    reply = ask(client, response_format={"type": "json_object", "schema": 123})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"].startswith("response_format.schema")
 
 
 def test_a_parser_of_calls_takes_exponential_time(client: TestClient, engine: FakeEngine) -> None:

@@ -20,11 +20,22 @@ ASKS = {
     "files": [{"name": "a"}],
     "max_tool_rounds": 3,
     "session_id": "s",
+    "chat_template": "{{ messages }}",
+    "prompt_embeds": "AAAA",
+    "allowed_token_ids": [1, 2],
+    "bad_words": ["a"],
+    "guided_choice": ["a", "b"],
+    "guided_grammar": 'root ::= "a"',
+    "guided_json": {},
+    "guided_regex": "a+",
+    "json_schema": {"const": "42"},
+    "structured_outputs": {"choice": ["a", "b"]},
 }
 # What the openai client or common tools send when they want nothing of it.
 ASKS_FOR_NOTHING = [
     ("modalities", ["text"]),
     ("store", False),
+    ("bad_words", []),
 ]
 
 
