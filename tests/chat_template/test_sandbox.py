@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import mrs
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ChatTemplateError
 
@@ -81,3 +85,20 @@ def test_what_chat_templates_do_not_need_does_not_compile(source: str) -> None:
 def test_an_attribute_that_is_out_of_reach_is_named() -> None:
     with pytest.raises(ChatTemplateError, match="'__class__' of 'str' object is unsafe"):
         ChatTemplate("{{ ''.__class__.__mro__ }}").render(MESSAGES)
+
+
+def test_all_templates_run_in_the_sandbox() -> None:
+    """SGLang rendered those of a second endpoint without one (CVE-2026-5760)."""
+    package = Path(mrs.__file__).parent
+    importing = {
+        path.relative_to(package).parts[0]
+        for path in package.rglob("*.py")
+        if re.search(r"^\s*(import|from) jinja2", path.read_text(), re.MULTILINE)
+    }
+    assert importing == {"chat_template"}
+    made = [
+        name
+        for path in (package / "chat_template").rglob("*.py")
+        for name in re.findall(r"\b\w*(?:Environment|Sandbox)\(", path.read_text())
+    ]
+    assert set(made) == {"TemplateSandbox("}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from openai import OpenAI
@@ -53,6 +54,23 @@ def test_a_stop_string_cuts_differently_in_the_stream(client: OpenAI) -> None:
     assert "".join(pieces) == whole == free[: free.index(stop)]
 
 
+@pytest.mark.parametrize("endpoint", ["completions", "messages"])
+def test_a_stop_string_cuts_at_some_endpoints_only(client: OpenAI, endpoint: str) -> None:
+    """The same, at the endpoints that chat completions do not share their answers with."""
+    field = {"completions": "stop", "messages": "stop_sequences"}[endpoint]
+
+    def say(**options: Any) -> Any:
+        asked = {"prompt": "One, two,"} if endpoint == "completions" else {"messages": HI}
+        body = {"model": "default", "max_tokens": 24, "temperature": 0, **asked, **options}
+        answer: Any = client.post(f"/{endpoint}", cast_to=object, body=body)
+        part = (answer.get("choices") or answer.get("content"))[0]
+        return part["text"], part.get("finish_reason") or answer["stop_reason"]
+
+    free, _ = say()
+    stop = free[12:19]
+    assert say(**{field: [stop]})[0] == free[: free.index(stop)]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -87,6 +105,48 @@ def test_json_is_followed_by_spaces_up_to_the_limit(client: OpenAI) -> None:
     assert choice.finish_reason == "stop"
     assert json.loads(choice.message.content)["a"] in (1, 2)
     assert len(choice.message.content) < 60
+
+
+def test_a_property_that_is_named_twice_ends_in_spaces(client: OpenAI) -> None:
+    """llguidance#265, vllm#30730: a name in ``properties`` that ``patternProperties`` matches."""
+    schema = {
+        "type": "object",
+        "properties": {"score": {"type": "integer"}},
+        "patternProperties": {"^score$": {"maximum": 9, "minimum": 3}},
+        "required": ["score"],
+        "additionalProperties": False,
+    }
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    [choice] = ask(client, max_tokens=60, response_format=wanted).choices
+    assert choice.finish_reason == "stop"
+    assert 3 <= json.loads(choice.message.content)["score"] <= 9
+
+
+def test_a_list_of_schemas_for_items_kills_the_engine(client: OpenAI) -> None:
+    """vllm#17623: the form that JSON Schema dropped in 2020."""
+    schema = {"type": "array", "items": [{"enum": ["x"]}], "minItems": 1, "maxItems": 1}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    content = ask(client, max_tokens=30, response_format=wanted).choices[0].message.content
+    assert json.loads(content) == ["x"]
+
+
+def test_a_choice_of_one_emoji_is_impossible(client: OpenAI) -> None:
+    """lm-format-enforcer#116: no token of the model is the whole character."""
+    schema = {"enum": ["\N{CAT}"]}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    [choice] = ask(client, max_tokens=30, response_format=wanted).choices
+    assert json.loads(choice.message.content) == "\N{CAT}"
+    assert choice.finish_reason == "stop"
+
+
+def test_half_a_character_aborts_the_tokenizer(server: ServerProcess) -> None:
+    """llama.cpp#8691: text that is no UTF-8, in each way that JSON can hold it."""
+    for text in (b'"\\ud83d"', b'"\\udc00x"', b'"\xf0\x9f"'):
+        for path, field in (("/tokenize", b"content"), ("/v1/completions", b"prompt")):
+            body = b'{"max_tokens": 1, "' + field + b'": ' + text + b"}"
+            headers = {"content-type": "application/json"}
+            reply = httpx.post(server.url + path, content=body, headers=headers)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_json")
 
 
 def test_bounds_of_arrays_are_ignored(client: OpenAI) -> None:

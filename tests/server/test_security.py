@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,33 @@ def test_a_failure_tells_nothing_of_the_inside(engine: FakeEngine, client: TestC
     text = client.post(CHAT, json=BODY).text
     for secret in ("0x7f", "/opt", "triton", "RuntimeError", "Traceback"):
         assert secret not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        (CHAT, {"type": "image_url", "image_url": {"url": "URL"}}),
+        ("/v1/responses", {"type": "input_image", "image_url": "URL"}),
+        ("/v1/messages", {"type": "image", "source": {"type": "url", "url": "URL"}}),
+    ],
+    ids=["chat", "responses", "messages"],
+)
+def test_no_url_of_a_request_is_fetched(
+    client: TestClient, path: str, content: dict[str, Any]
+) -> None:
+    """vLLM's media URLs (CVE-2025-6242), LiteLLM's ``api_base`` (CVE-2024-6587)."""
+    with socket.create_server(("127.0.0.1", 0)) as inside:
+        inside.setblocking(False)
+        url = f"http://127.0.0.1:{inside.getsockname()[1]}/"
+        text = json.dumps([{"role": "user", "content": [content]}]).replace("URL", url)
+        body = {"messages": json.loads(text), "input": json.loads(text), "max_tokens": 16}
+        del body["messages" if path == "/v1/responses" else "input"]
+        if path == "/v1/responses":
+            del body["max_tokens"]
+        reply = client.post(path, json={"api_base": url, **body})
+        assert reply.status_code == 400
+        with pytest.raises(BlockingIOError):
+            inside.accept()
 
 
 def test_deeply_nested_json_is_400(client: TestClient) -> None:
