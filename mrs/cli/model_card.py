@@ -21,6 +21,8 @@ from mrs.model_repo.lock import (
     EmbeddingParityRecord,
     ModelLock,
     ParityRecord,
+    RerankerFacts,
+    RerankerParityRecord,
 )
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.measurements import read_measurements
@@ -141,8 +143,10 @@ def _model_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
         yield "windows", _windows(model.kv_windows)
     if model.embedding is not None:
         yield from _embedding_facts(model.embedding)
+    if model.reranker is not None:
+        yield from _reranker_facts(model.reranker)
     yield "begin token", f"{begin}{' (added to prompts)' if model.add_bos else ''}"
-    if model.embedding is None:
+    if model.kind == "decoder":
         yield "end tokens", ends
         yield "chat template", model.chat_template or "none"
     yield "size", format_size(version.size)
@@ -170,6 +174,12 @@ def _embedding_facts(facts: EmbeddingFacts) -> Iterable[tuple[str, str]]:
         yield f"prompt {name}{default}", prompt or "none"
 
 
+def _reranker_facts(facts: RerankerFacts) -> Iterable[tuple[str, str]]:
+    score = "the sigmoid of its logit" if facts.activation == "sigmoid" else "its logit"
+    yield "makes", f"a score of two texts: {score}"
+    yield "longest pair", f"{facts.max_length} tokens"
+
+
 def quality_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     """What was measured of a version, as pairs of a name and a value."""
     parity, speed = version.lock.parity, read_measurements(version)
@@ -180,6 +190,10 @@ def quality_facts(version: ModelVersion) -> Iterable[tuple[str, str]]:
     elif isinstance(parity, EmbeddingParityRecord):
         smallest = f"smallest of {plural(parity.texts, 'text')} {parity.min_cosine:g}"
         yield "cosine similarity", f"{parity.mean_cosine:g} ({smallest})"
+    elif isinstance(parity, RerankerParityRecord):
+        largest = f"largest of {plural(parity.pairs, 'pair')} {parity.max_difference:g}"
+        yield "difference of logits", f"{parity.mean_difference:g} ({largest})"
+        yield "ranked alike", f"{parity.agreement:g} %"
     else:
         reason = "an older mrs made it" if parity is None else parity.not_measured
         yield "parity", f"not measured: {reason}"

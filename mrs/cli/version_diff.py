@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from mrs.model_repo.lock import (
     EmbeddingParityRecord,
     ModelLock,
     ParityRecord,
+    RerankerParityRecord,
 )
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.measurements import Measurements
@@ -26,7 +27,7 @@ _ASSETS = {
 }
 # Graph and weights: what differs in them is shown by how tensors are stored.
 _GRAPHS = "cpu/"
-_MEASURED = (ParityRecord, EmbeddingParityRecord)
+_MEASURED = (ParityRecord, EmbeddingParityRecord, RerankerParityRecord)
 _OF_LOGITS = (
     ("mean KL", "nats", "mean_kl", True),
     ("largest KL", "nats", "max_kl", True),
@@ -37,6 +38,11 @@ _OF_LOGITS = (
 _OF_VECTORS = (
     ("mean cosine", "", "mean_cosine", False),
     ("smallest cosine", "", "min_cosine", False),
+)
+_OF_SCORES = (
+    ("mean difference", "", "mean_difference", True),
+    ("largest difference", "", "max_difference", True),
+    ("ranked alike", "%", "agreement", False),
 )
 
 
@@ -82,8 +88,7 @@ def figures(
         version.lock.parity if isinstance(version.lock.parity, _MEASURED) else None
         for version in versions
     ]
-    embeds = any(isinstance(parity, EmbeddingParityRecord) for parity in parities)
-    for name, unit, field, smaller in _OF_VECTORS if embeds else _OF_LOGITS:
+    for name, unit, field, smaller in _measured_of(parities):
         yield Figure(name, unit, _fields(parities, field), smaller)
     caches = [
         version.lock.int8_cache if isinstance(version.lock.int8_cache, CacheParityRecord) else None
@@ -95,6 +100,15 @@ def figures(
         ("prefill", "prefill_tokens_per_second"),
     ):
         yield Figure(name, "tok/s", _fields(speeds, field), False)
+
+
+def _measured_of(parities: Iterable[object]) -> Sequence[tuple[str, str, str, bool]]:
+    for parity in parities:
+        if isinstance(parity, EmbeddingParityRecord):
+            return _OF_VECTORS
+        if isinstance(parity, RerankerParityRecord):
+            return _OF_SCORES
+    return _OF_LOGITS
 
 
 def same_text(first: ModelVersion, second: ModelVersion) -> bool:

@@ -117,7 +117,7 @@ def _calibrate(
 
     if not isinstance(plan.spec, DecoderSpec):
         raise UsageError(
-            "--calibration-file needs a model that generates text; this one makes vectors of it.",
+            "--calibration-file needs a model that generates text; this one does not.",
             hint="Leave it out.",
             param="calibration_file",
         )

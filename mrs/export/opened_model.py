@@ -1,4 +1,4 @@
-"""A checkpoint of either kind, opened, and whether it generates text or makes vectors of it."""
+"""A checkpoint of either kind, opened, and whether it generates, embeds or ranks texts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,20 @@ from mrs.export.architectures.embedding import (
 )
 from mrs.export.architectures.embedding_spec import EmbeddingHead, EmbeddingSpec
 from mrs.export.architectures.huggingface import open_huggingface
-from mrs.export.architectures.registry import decoder_spec
-from mrs.export.architectures.sentence_transformers import TextRules, read_sentence_transformer
+from mrs.export.architectures.registry import ENCODER_ARCHITECTURES, decoder_spec
+from mrs.export.architectures.reranker import (
+    folder_reranker_head,
+    is_classifier,
+    unsupported_classifier,
+)
+from mrs.export.architectures.sentence_transformers import (
+    TextRules,
+    read_sentence_transformer,
+    tokenizer_limit,
+)
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.checkpoints.checkpoint import Checkpoint
+from mrs.export.checkpoints.hf_config import read_hf_config
 from mrs.export.checkpoints.joined_checkpoint import JoinedCheckpoint
 from mrs.export.checkpoints.safetensors_reader import SafetensorsFolder, open_safetensors
 
@@ -29,7 +39,7 @@ class OpenedModel:
 
     Attributes:
         checkpoint: metadata and tensors.
-        head: what makes one vector of a text; None if the model generates text.
+        head: what makes a vector of a text, or the score of two; None if the model generates text.
         texts: how an embedding model's texts are prepared.
     """
 
@@ -76,6 +86,8 @@ def _of_file(checkpoint: Checkpoint) -> OpenedModel:
 
 
 def _of_folder(folder: Path, checkpoint: Checkpoint) -> OpenedModel:
+    if is_classifier(read_hf_config(folder)):
+        return _reranker(folder, checkpoint)
     found = read_sentence_transformer(folder)
     if found is None:
         if is_encoder(checkpoint):
@@ -84,6 +96,14 @@ def _of_folder(folder: Path, checkpoint: Checkpoint) -> OpenedModel:
     if found.dense_folders:
         checkpoint = JoinedCheckpoint(checkpoint, _open_all(found.dense_folders))
     return OpenedModel(checkpoint, found.head, found.texts)
+
+
+def _reranker(folder: Path, checkpoint: Checkpoint) -> OpenedModel:
+    family = ENCODER_ARCHITECTURES.get(checkpoint.architecture)
+    if family is None:
+        raise unsupported_classifier(checkpoint.architecture)
+    head = folder_reranker_head(folder, checkpoint, family)
+    return OpenedModel(checkpoint, head, TextRules(max_length=tokenizer_limit(folder)))
 
 
 def _open_all(folders: Mapping[str, Path]) -> dict[str, SafetensorsFolder]:

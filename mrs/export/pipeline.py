@@ -21,6 +21,7 @@ from mrs.export.parity.embedding_proof import ExportedEmbedder, prove_embedder
 from mrs.export.parity.proof import ExportedModel, ParityMode, Proof, ReferenceMaker, prove
 from mrs.export.parity.quality_gate import NO_GATE, QualityGate
 from mrs.export.parity.reference_size import obstacle
+from mrs.export.parity.reranker_proof import ExportedReranker, prove_reranker
 from mrs.export.plan import Plan, planned
 from mrs.export.progress import Progress
 from mrs.export.quantization.requested import recorded_map
@@ -35,10 +36,8 @@ from mrs.export.weight_options import WeightOptions, weight_options
 from mrs.model_repo.digests import digest_folder
 from mrs.model_repo.lock import (
     CACHE_SCALES_PATH,
-    EmbeddingParityRecord,
     ExportInputs,
     ModelLock,
-    ParityRecord,
     TensorRecord,
     UnmeasuredParity,
 )
@@ -166,7 +165,7 @@ def export_model(
             plan, formats, staged.path / "cpu", progress, "Write weights", int8_cache=True
         )
         write_manifest(staged.path, package_name=name)
-        unscaled = _measure_cache(plan, staged.path, progress)
+        unscaled = _measure_cache(plan, tensors, staged.path, progress)
         proof = _prove(request, plan, tensors, staged, repository.stage(name), progress)
         if locked is None:
             request.gate.require(f"The export of {name}", proof.parity)
@@ -264,7 +263,8 @@ def _options(
 def _is_measured_enough(version: ModelVersion, request: ExportRequest) -> bool:
     """Whether a version has the figures that are asked for."""
     needed = request.gate.demands or request.parity is ParityMode.ALWAYS
-    return not needed or isinstance(version.lock.parity, ParityRecord | EmbeddingParityRecord)
+    parity = version.lock.parity
+    return not needed or not (parity is None or isinstance(parity, UnmeasuredParity))
 
 
 def _write_assets(plan: Plan, folder: Path) -> None:
@@ -289,7 +289,9 @@ def _write_assets(plan: Plan, folder: Path) -> None:
     (folder / "generation_config.json").write_bytes(canonical_json(generation))
 
 
-def _measure_cache(plan: Plan, folder: Path, progress: Progress) -> UnmeasuredParity | None:
+def _measure_cache(
+    plan: Plan, tensors: dict[str, TensorRecord], folder: Path, progress: Progress
+) -> UnmeasuredParity | None:
     """Write the scales of the 8-bit KV cache; tells why, if it could not."""
     if not isinstance(plan.spec, DecoderSpec):
         return None
@@ -302,6 +304,7 @@ def _measure_cache(plan: Plan, folder: Path, progress: Progress) -> UnmeasuredPa
             folder / "tokenizer.json",
             context_length=plan.spec.context_length,
             begin_token=plan.assets.bos_token_id if plan.assets.add_bos else None,
+            mapped=_is_float32(tensors),
         )
     return None if reason is None else UnmeasuredParity(not_measured=reason)
 
@@ -321,11 +324,14 @@ def _prove(
 
     assets, reference = plan.assets, ReferenceMaker(scratch, write_reference)
     begin_token = assets.bos_token_id if assets.add_bos else None
-    is_reference = {tensor.stored_as for tensor in tensors.values()} <= _FLOAT32
+    is_reference = _is_float32(tensors)
     facts = plan.embedding_facts()
     if facts is not None:
         embedder = ExportedEmbedder(staged.path, facts, begin_token, plan.parameters, is_reference)
         return prove_embedder(embedder, reference, request.parity, progress)
+    if (ranks := plan.reranker_facts()) is not None:
+        reranker = ExportedReranker(staged.path, ranks, plan.parameters, is_reference)
+        return prove_reranker(reranker, reference, request.parity, progress)
     model = ExportedModel(
         folder=staged.path,
         context_length=plan.spec.context_length,
@@ -334,6 +340,11 @@ def _prove(
         is_reference=is_reference,
     )
     return prove(model, reference, request.parity, progress)
+
+
+def _is_float32(tensors: dict[str, TensorRecord]) -> bool:
+    """Whether the graph is the float32 graph itself."""
+    return {tensor.stored_as for tensor in tensors.values()} <= _FLOAT32
 
 
 def _lock(

@@ -7,10 +7,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
+from typing import Literal
 
-from mrs.errors import CorruptCheckpointError
+from mrs.errors import CorruptCheckpointError, UnsupportedTokenizerError
 from mrs.export.architectures.context_length import at_context
-from mrs.export.architectures.embedding_spec import EmbeddingSpec
+from mrs.export.architectures.embedding_spec import EmbeddingSpec, EncoderSpec
 from mrs.export.architectures.sentence_transformers import TextRules
 from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.checkpoints.checkpoint import Checkpoint, CheckpointFormat
@@ -19,7 +20,7 @@ from mrs.export.progress import Progress
 from mrs.export.tokenizers.convert import convert_tokenizer
 from mrs.export.tokenizers.template_choice import WantedTemplate, with_chat_template
 from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
-from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
+from mrs.model_repo.lock import EmbeddingFacts, ModelFacts, RerankerFacts
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Plan:
 
     Attributes:
         checkpoint: metadata and tensors.
-        spec: of a model that generates text, or of one that makes vectors of it.
+        spec: of a model that generates text, or of one that makes vectors of it or ranks it.
         assets: the tokenizer.
         texts: how an embedding model's texts are prepared.
     """
@@ -56,22 +57,29 @@ class Plan:
             bos_token_id=assets.bos_token_id,
             eos_token_ids=assets.eos_token_ids,
             add_bos=assets.add_bos,
-            kind="decoder" if isinstance(spec, DecoderSpec) else "embedding",
+            kind=self._kind,
             kv_windows=_kv_windows(spec),
             embedding=self.embedding_facts(),
+            reranker=self.reranker_facts(),
             chat_template=assets.template_origin,
         )
+
+    @property
+    def _kind(self) -> Literal["decoder", "embedding", "reranker"]:
+        if isinstance(self.spec, DecoderSpec):
+            return "decoder"
+        return "embedding" if self.spec.head.score is None else "reranker"
 
     def embedding_facts(self) -> EmbeddingFacts | None:
         """What else a runtime must know of an embedding model; None for others."""
         spec, texts = self.spec, self.texts
-        if isinstance(spec, DecoderSpec):
+        if isinstance(spec, DecoderSpec) or spec.head.score is not None:
             return None
         return EmbeddingFacts(
             size=spec.size,
             pooling=spec.head.pooling.value,
             normalized=spec.head.normalize,
-            max_length=min(texts.max_length or spec.context_length, spec.context_length),
+            max_length=self._max_length,
             end_token_id=self.assets.end_token_id,
             pad_token_id=self.assets.pad_token_id or 0,
             lowercase=texts.lowercase,
@@ -79,6 +87,27 @@ class Plan:
             default_prompt=texts.default_prompt,
             dimensions=texts.dimensions,
         )
+
+    def reranker_facts(self) -> RerankerFacts | None:
+        """What else a runtime must know of a reranker; None for others."""
+        spec, pair = self.spec, self.assets.pair
+        if isinstance(spec, DecoderSpec) or spec.head.score is None or pair is None:
+            return None
+        return RerankerFacts(
+            max_length=self._max_length,
+            before=pair.before,
+            between=pair.between,
+            after=pair.after,
+            token_types=spec.second_type,
+            activation=spec.head.score.value,
+            pad_token_id=self.assets.pad_token_id or 0,
+        )
+
+    @property
+    def _max_length(self) -> int:
+        """Tokens of the longest text, or of two that are ranked."""
+        positions = self.spec.context_length
+        return min(self.texts.max_length or positions, positions)
 
 
 @contextmanager
@@ -124,7 +153,22 @@ def _plan(model: OpenedModel, path: Path, progress: Progress, context_length: in
     if model.head is not None:
         # The template of the generator that the model was made from.
         assets = replace(assets, chat_template=None, named_templates={}, template_origin=None)
+        if model.head.score is not None:
+            assert isinstance(spec, EmbeddingSpec)
+            spec = _with_types_of_tokenizer(spec, assets)
     return Plan(checkpoint, spec, assets, model.texts)
+
+
+def _with_types_of_tokenizer(spec: EmbeddingSpec, assets: TokenizerAssets) -> EmbeddingSpec:
+    """A model may know two token types, and its tokenizer use only one."""
+    if assets.pair is None:
+        raise UnsupportedTokenizerError(
+            "The tokenizer does not say what stands between two texts, so nothing can be ranked.",
+            hint="Get the tokenizer.json of the model.",
+        )
+    if isinstance(spec.body, EncoderSpec) and assets.pair.second_type != 1:
+        return replace(spec, body=replace(spec.body, second_type=False))
+    return spec
 
 
 def _kv_windows(spec: DecoderSpec | EmbeddingSpec) -> tuple[int | None, ...]:

@@ -84,14 +84,36 @@ class EmbeddingFacts(_Frozen):
     dimensions: tuple[int, ...] = ()
 
 
+class RerankerFacts(_Frozen):
+    """What a runtime must know of a model that tells how well two texts belong together.
+
+    Attributes:
+        max_length: tokens of the longest pair, those around the texts included.
+        before: tokens before the query.
+        between: tokens between query and document.
+        after: tokens behind the document.
+        token_types: whether the graph is told where the document starts.
+        activation: what makes a score of the graph's logit.
+        pad_token_id: what fills up rows.
+    """
+
+    max_length: int = Field(gt=0)
+    before: tuple[int, ...] = ()
+    between: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    token_types: bool = False
+    activation: Literal["sigmoid", "identity"] = "sigmoid"
+    pad_token_id: int = 0
+
+
 class ModelFacts(_Frozen):
     """What a runtime must know of the model besides its graph.
 
     Attributes:
-        kind: whether it generates text, or makes vectors of texts.
+        kind: whether it generates text, makes vectors of texts, or ranks them.
         architecture: family name as the checkpoint spells it (``llama``).
         context_length: tokens the model was made for.
-        vocab_size: width of the logits; of an embedding model, rows of its token embedding.
+        vocab_size: width of the logits; of a model without them, rows of its token embedding.
         num_layers: layers, each with one key and one value cache if the model generates text.
         num_kv_heads: key and value heads of a layer.
         head_dim: size of one head.
@@ -101,10 +123,11 @@ class ModelFacts(_Frozen):
         eos_token_ids: ids that end generation; the vocabulary's own comes first.
         add_bos: whether an encoded prompt starts with the BOS token when a template adds none.
         embedding: of an embedding model; None for others.
+        reranker: of a reranker; None for others.
         chat_template: where the chat template comes from, in words; None if there is none.
     """
 
-    kind: Literal["decoder", "embedding"] = "decoder"
+    kind: Literal["decoder", "embedding", "reranker"] = "decoder"
     architecture: str
     context_length: int = Field(gt=0)
     vocab_size: int = Field(gt=0)
@@ -116,11 +139,13 @@ class ModelFacts(_Frozen):
     eos_token_ids: tuple[int, ...]
     add_bos: bool
     embedding: EmbeddingFacts | None = None
+    reranker: RerankerFacts | None = None
     chat_template: str | None = None
 
     @model_validator(mode="after")
     def _has_what_its_kind_needs(self) -> Self:
-        if (self.kind == "embedding") != (self.embedding is not None):
+        facts = {"embedding": self.embedding, "reranker": self.reranker}
+        if any((self.kind == kind) != (known is not None) for kind, known in facts.items()):
             raise ValueError(f"a model of the kind {self.kind} with the wrong facts")
         if self.kv_windows and len(self.kv_windows) != self.num_layers:
             raise ValueError("windows of other layers than there are")
@@ -184,6 +209,26 @@ class EmbeddingParityRecord(_Frozen):
     min_cosine: float = Field(ge=-1, le=1)
 
 
+class RerankerParityRecord(_Frozen):
+    """How near a reranker's logits are to those of the float32 graph.
+
+    Attributes:
+        text_sha256: the text whose lines were ranked.
+        pairs: of a query and a document.
+        tokens: of all of them.
+        mean_difference: mean of the differences of the logits.
+        max_difference: the largest.
+        agreement: percentage of pairs of documents that the query orders alike.
+    """
+
+    text_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    pairs: int = Field(gt=0)
+    tokens: int = Field(gt=0)
+    mean_difference: float = Field(ge=0, allow_inf_nan=False)
+    max_difference: float = Field(ge=0, allow_inf_nan=False)
+    agreement: float = Field(ge=0, le=100)
+
+
 class CacheParityRecord(_Frozen):
     """How near a model with a KV cache of 8-bit integers is to itself with one of float32.
 
@@ -227,7 +272,9 @@ class ModelLock(_Frozen):
     model: ModelFacts
     quantization: dict[str, TensorRecord]
     files: tuple[FileDigest, ...]
-    parity: ParityRecord | EmbeddingParityRecord | UnmeasuredParity | None = None
+    parity: (
+        ParityRecord | EmbeddingParityRecord | RerankerParityRecord | UnmeasuredParity | None
+    ) = None
     int8_cache: CacheParityRecord | UnmeasuredParity | None = None
 
     @property

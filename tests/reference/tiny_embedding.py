@@ -68,7 +68,7 @@ class TinyEmbedding:
 
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(config))
-        weights = {name: self._weight(name, tuple(shape)) for name, shape in shapes.items()}
+        weights = {name: self.weight(name, tuple(shape)) for name, shape in shapes.items()}
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
         modules = [_module("", "Transformer"), _module("1_Pooling", "Pooling")]
         _write_json(folder / "1_Pooling", self._pooling_config())
@@ -99,10 +99,11 @@ class TinyEmbedding:
         shapes = {"linear.weight": (dense.outputs, dense.inputs)}
         if dense.bias:
             shapes["linear.bias"] = (dense.outputs,)  # type: ignore[assignment]
-        weights = {name: self._weight(folder.name + name, shape) for name, shape in shapes.items()}
+        weights = {name: self.weight(folder.name + name, shape) for name, shape in shapes.items()}
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
-    def _weight(self, name: str, shape: tuple[int, ...]) -> Array:
+    def weight(self, name: str, shape: tuple[int, ...]) -> Array:
+        """What a tensor holds, which follows from its name."""
         rng = np.random.default_rng(zlib.crc32(f"{self.name} {name}".encode()))
         if "norm" in name.lower():
             low, high = (-0.5, 0.5) if name.endswith("bias") else (0.5, 1.5)

@@ -13,9 +13,11 @@ from mrs.export.architectures.encoder_family import (
     BERT_TENSORS,
     DISTILBERT_TENSORS,
     MPNET_TENSORS,
+    ClassifierForm,
     EncoderFamily,
 )
 from mrs.export.architectures.family import HuggingFaceForm
+from mrs.export.architectures.spec import Activation
 
 _CONFIG = {"position_embedding_type": "position_embedding_type", "is_decoder": "is_decoder"}
 _DEFAULTS = {
@@ -32,6 +34,7 @@ _DEFAULTS = {
 BERT = EncoderFamily(
     name="bert",
     title="BERT, and in GGUF RoBERTa and XLM-RoBERTa",
+    classifier=ClassifierForm("pooler.dense", "classifier"),
     huggingface=HuggingFaceForm(
         model_types=("bert",),
         tensors=BERT_TENSORS,
@@ -44,6 +47,7 @@ BERT = EncoderFamily(
 ROBERTA = EncoderFamily(
     name="roberta",
     title="RoBERTa, XLM-RoBERTa, CamemBERT",
+    classifier=ClassifierForm("classifier.dense", "classifier.out_proj"),
     gguf=False,
     huggingface=HuggingFaceForm(
         model_types=("roberta", "xlm-roberta", "camembert"),
@@ -57,6 +61,7 @@ ROBERTA = EncoderFamily(
 DISTILBERT = EncoderFamily(
     name="distilbert",
     title="DistilBERT",
+    classifier=ClassifierForm("pre_classifier", "classifier", Activation.RELU),
     gguf=False,
     huggingface=HuggingFaceForm(
         model_types=("distilbert",),
@@ -84,6 +89,7 @@ DISTILBERT = EncoderFamily(
 MPNET = EncoderFamily(
     name="mpnet",
     title="MPNet",
+    classifier=ClassifierForm("classifier.dense", "classifier.out_proj"),
     gguf=False,
     huggingface=HuggingFaceForm(
         model_types=("mpnet",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mrs.errors import CorruptCheckpointError, UnsupportedArchitectureError
 from mrs.export.architectures.describe import describe_decoder
@@ -19,6 +20,7 @@ from mrs.export.architectures.registry import (
     ENCODER_ARCHITECTURES,
     family_of,
 )
+from mrs.export.architectures.reranker import gguf_reranker_head
 from mrs.export.checkpoints.checkpoint import Checkpoint
 
 # Source: enum llama_pooling_type of llama.cpp.
@@ -28,7 +30,7 @@ _DENSE = ("dense_2", "dense_3")
 
 
 def describe_embedding(checkpoint: Checkpoint, head: EmbeddingHead) -> EmbeddingSpec:
-    """Describe an embedding model whose head is known.
+    """Describe an embedding model or a reranker whose head is known.
 
     Raises:
         UnsupportedArchitectureError: the family is unknown, or a variant that is not exported.
@@ -36,7 +38,10 @@ def describe_embedding(checkpoint: Checkpoint, head: EmbeddingHead) -> Embedding
     """
     encoder = ENCODER_ARCHITECTURES.get(checkpoint.architecture)
     if encoder is not None:
-        spec = EmbeddingSpec(describe_encoder(encoder, checkpoint), head)
+        body = describe_encoder(encoder, checkpoint)
+        if head.score is not None:
+            body = replace(body, second_type=_has_second_type(checkpoint))
+        spec = EmbeddingSpec(body, head)
     else:
         family = EMBEDDING_ARCHITECTURES.get(checkpoint.architecture) or family_of(checkpoint)
         spec = EmbeddingSpec(describe_decoder(family, checkpoint, embeds=True), head)
@@ -51,8 +56,13 @@ def describe_embedding(checkpoint: Checkpoint, head: EmbeddingHead) -> Embedding
     return spec
 
 
+def _has_second_type(checkpoint: Checkpoint) -> bool:
+    types = checkpoint.tensors.get("token_types.weight")
+    return types is not None and len(types.shape) == 2 and types.shape[0] > 1
+
+
 def is_encoder(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint cannot be anything else than an embedding model."""
+    """Whether a checkpoint cannot generate text."""
     return checkpoint.architecture in ENCODER_ARCHITECTURES
 
 
@@ -70,6 +80,8 @@ def gguf_head(checkpoint: Checkpoint) -> EmbeddingHead | None:
     kind = checkpoint.metadata.get(f"{name}.pooling_type", 0)
     if not embeds and kind == 0:
         return None
+    if kind == _RANK and is_encoder(checkpoint):
+        return gguf_reranker_head(checkpoint, ENCODER_ARCHITECTURES[name])
     if type(kind) is not int or kind not in _GGUF_POOLINGS:
         raise _unsupported_pooling(name, kind)
     return EmbeddingHead(_GGUF_POOLINGS[kind], _gguf_dense(checkpoint))
@@ -105,11 +117,12 @@ def _gguf_dense(checkpoint: Checkpoint) -> tuple[DenseSpec, ...]:
 def _unsupported_pooling(name: str, kind: object) -> UnsupportedArchitectureError:
     if kind == _RANK:
         return UnsupportedArchitectureError(
-            f"This {name} model ranks pairs of texts; that is not supported.",
-            hint="Export a model that makes vectors of texts.",
+            f"This {name} model ranks pairs of texts; of such models only encoders are supported.",
+            hint="Export a reranker made from BERT or XLM-RoBERTa, such as bge-reranker-v2-m3.",
         )
     what = "names no pooling" if kind == 0 else f"has the pooling type {kind!r:.20}"
     return UnsupportedArchitectureError(
-        f"This {name} model {what}; supported: 1 (mean), 2 (cls), 3 (last).",
+        f"This {name} model {what}; supported: 1 (mean), 2 (cls), 3 (last), and of "
+        "encoders 4 (rank).",
         hint="Convert it again with its sentence-transformers files (modules.json, 1_Pooling).",
     )

@@ -1,4 +1,7 @@
-"""What an embedding model is made of, as pure data: a body, and what makes one vector of it."""
+"""What an embedding model is made of, as pure data: a body, and what makes one vector of it.
+
+A reranker is one whose vector has one value, which tells how well two texts belong together.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,13 @@ class DenseSpec:
     activation: Activation | None = None
 
 
+class ScoreActivation(Enum):
+    """What makes a relevance score of a reranker's logit."""
+
+    SIGMOID = "sigmoid"
+    IDENTITY = "identity"
+
+
 @dataclass(frozen=True)
 class EmbeddingHead:
     """What follows the body.
@@ -51,11 +61,14 @@ class EmbeddingHead:
         pooling: of the tokens.
         dense: linear layers, in order.
         normalize: the vector is scaled to length 1.
+        score: of a reranker, what its logit becomes, which is the one value of the last linear
+            layer; None for a model that makes vectors.
     """
 
     pooling: Pooling
     dense: tuple[DenseSpec, ...] = ()
     normalize: bool = True
+    score: ScoreActivation | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,8 @@ class EncoderSpec:
         mlp: of every block.
         distance_buckets: by how many classes of distance between two tokens their score is
             corrected, for each head, in all layers alike; 0 for none (MPNet has 32).
+        second_type: the second of two texts has the second token type, so that the graph must be
+            told where it starts.
     """
 
     architecture: str
@@ -89,6 +104,7 @@ class EncoderSpec:
     norm: NormSpec
     mlp: MlpSpec
     distance_buckets: int = 0
+    second_type: bool = False
 
     @property
     def head_dim(self) -> int:
@@ -117,6 +133,11 @@ class EmbeddingSpec:
     def size(self) -> int:
         """Dimensions of the vector."""
         return self.head.dense[-1].outputs if self.head.dense else self.body.hidden_size
+
+    @property
+    def second_type(self) -> bool:
+        """Whether the graph must be told where the second of two texts starts."""
+        return isinstance(self.body, EncoderSpec) and self.body.second_type
 
     @property
     def architecture(self) -> str:

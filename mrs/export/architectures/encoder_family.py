@@ -10,6 +10,21 @@ from mrs.export.architectures.spec import Activation
 
 
 @dataclass(frozen=True)
+class ClassifierForm:
+    """The head of a family's ``ForSequenceClassification`` model, on the vector of the first token.
+
+    Attributes:
+        dense: stem of the first layer, as transformers names it.
+        output: stem of the last one, which has a row for each label.
+        activation: between the two.
+    """
+
+    dense: str
+    output: str
+    activation: Activation = Activation.TANH
+
+
+@dataclass(frozen=True)
 class EncoderFamily:
     """One architecture like BERT.
 
@@ -17,6 +32,7 @@ class EncoderFamily:
         name: ``general.architecture`` in GGUF.
         title: what people call it.
         huggingface: how transformers stores it.
+        classifier: its head where it ranks pairs of texts.
         gguf: whether GGUF files of it can be read.
         activation: of its MLPs, unless the config names one.
     """
@@ -24,6 +40,7 @@ class EncoderFamily:
     name: str
     title: str
     huggingface: HuggingFaceForm
+    classifier: ClassifierForm
     gguf: bool = True
     activation: Activation = Activation.GELU
 

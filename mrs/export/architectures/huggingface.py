@@ -18,6 +18,7 @@ from mrs.export.architectures.registry import (
     MODEL_TYPES,
     unsupported_model_type,
 )
+from mrs.export.architectures.reranker import is_classifier, with_classifier
 from mrs.export.checkpoints.checkpoint import CheckpointFormat, MetadataValue, TensorInfo
 from mrs.export.checkpoints.hf_config import HfConfig, read_hf_config
 from mrs.export.checkpoints.quantized_folder import TensorFolder, joined_linears
@@ -36,7 +37,9 @@ def open_huggingface(folder: Path) -> HuggingFaceCheckpoint:
     """
     config = read_hf_config(folder)
     name = config.model_type
-    family = MODEL_TYPES.get(name) or ENCODER_MODEL_TYPES.get(name)
+    family: Family | EncoderFamily | None = MODEL_TYPES.get(name)
+    if family is None and (encoder := ENCODER_MODEL_TYPES.get(name)) is not None:
+        family = with_classifier(encoder) if is_classifier(config) else encoder
     if family is None or family.huggingface is None:
         raise unsupported_model_type(name, config.wants_remote_code)
     metadata = config_metadata(family.name, family.huggingface, config)

@@ -95,6 +95,16 @@ def read_sentence_transformer(folder: Path) -> SentenceTransformer | None:
     return _Modules(folder, modules).read()
 
 
+def tokenizer_limit(folder: Path) -> int | None:
+    """Tokens of the longest text that a folder's tokenizer makes; None if it has no limit.
+
+    Raises:
+        CheckpointError, StorageError: its configuration is not what it should be.
+    """
+    limit = _optional(folder, _TOKENIZER_FILE).optional_number("model_max_length")
+    return int(limit) if limit is not None and 1 <= limit < _NO_LIMIT else None
+
+
 class _Modules:
     def __init__(self, folder: Path, modules: list[JsonSection]) -> None:
         self._folder = folder
@@ -160,7 +170,7 @@ class _Modules:
         settings, whole = (self._optional(file) for file in _SETTINGS_FILES)
         limit = settings.optional_size("max_seq_length")
         if limit is None:
-            limit = _sensible(self._optional(_TOKENIZER_FILE).optional_number("model_max_length"))
+            limit = tokenizer_limit(self._folder)
         config = self._optional("config.json")
         return TextRules(
             max_length=limit,
@@ -171,8 +181,7 @@ class _Modules:
         )
 
     def _optional(self, file: str) -> JsonSection:
-        path = self._folder / file
-        return read_json(path, MAX_CONFIG_BYTES) if path.exists() else JsonSection(file, {})
+        return _optional(self._folder, file)
 
 
 def _pooling(config: JsonSection) -> Pooling:
@@ -205,8 +214,9 @@ def _path(module: JsonSection) -> str:
     return path
 
 
-def _sensible(limit: float | None) -> int | None:
-    return int(limit) if limit is not None and 1 <= limit < _NO_LIMIT else None
+def _optional(folder: Path, file: str) -> JsonSection:
+    path = folder / file
+    return read_json(path, MAX_CONFIG_BYTES) if path.exists() else JsonSection(file, {})
 
 
 def _unsupported(kind: str, place: str) -> UnsupportedArchitectureError:

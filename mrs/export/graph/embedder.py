@@ -1,4 +1,4 @@
-"""EmbeddingSpec and tensors -> the embedding graph that docs/architecture.md defines."""
+"""EmbeddingSpec and tensors -> the graph for embeddings or scores, as docs/architecture.md says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mrs.export.graph.weights import Weights
 def build_embedder(
     spec: EmbeddingSpec, weights: Weights, on_layer: Callable[[], None] = lambda: None
 ) -> ir.Model:
-    """Build the embedding graph, writing weights as it goes.
+    """Build the embedding graph, or that of a reranker, writing weights as it goes.
 
     Args:
         spec: what the model is made of.
@@ -33,8 +33,12 @@ def build_embedder(
     builder, body, pooling = weights.builder, spec.body, spec.head.pooling
     ids = _value("input_ids", ir.DataType.INT64, "batch", "sequence")
     lengths = _value("sequence_lengths", ir.DataType.INT32, "batch")
+    inputs, second_start = [ids, lengths], None
+    if spec.second_type:
+        second_start = _value("second_start", ir.DataType.INT32, "batch")
+        inputs.append(second_start)
     if isinstance(body, EncoderSpec):
-        hidden = encoder(weights, body, ids, lengths, on_layer)
+        hidden = encoder(weights, body, ids, lengths, on_layer, second_start)
         pooled = pool(builder, pooling, hidden, ids, lengths)
     else:
         hidden = decoder_body(weights, body, ids, lengths, on_layer)
@@ -42,12 +46,13 @@ def build_embedder(
         hidden = hidden if pooling.takes_one else _output_norm(weights, body, hidden)
         pooled = pool(builder, pooling, hidden, ids, lengths)
         pooled = _output_norm(weights, body, pooled) if pooling.takes_one else pooled
-    embeddings = finish(weights, spec.head, pooled)
-    embeddings.name = "embeddings"
-    embeddings.shape = ir.Shape(("batch", spec.size))
-    embeddings.type = ir.TensorType(ir.DataType.FLOAT)
+    output = finish(weights, spec.head, pooled)
+    ranks = spec.head.score is not None
+    output.name = "scores" if ranks else "embeddings"
+    output.shape = ir.Shape(("batch",) if ranks else ("batch", spec.size))
+    output.type = ir.TensorType(ir.DataType.FLOAT)
     weights.refuse_unused()
-    return builder.model(spec.architecture, [ids, lengths], [embeddings], producer="mrs")
+    return builder.model(spec.architecture, inputs, [output], producer="mrs")
 
 
 def _output_norm(weights: Weights, body: DecoderSpec, x: ir.Value) -> ir.Value:

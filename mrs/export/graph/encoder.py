@@ -1,4 +1,4 @@
-"""EncoderSpec and tensors -> the body of an embedding model like BERT."""
+"""EncoderSpec and tensors -> the body of an embedding model or reranker like BERT."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mrs.export.architectures.embedding_spec import EncoderSpec
-from mrs.export.graph.bidirectional_attention import attend, attention_mask
+from mrs.export.graph.bidirectional_attention import attend, attention_mask, places
 from mrs.export.graph.builder import int64s
 from mrs.export.graph.distance_mask import distance_mask
 from mrs.export.graph.long_attention import attend_long
@@ -28,6 +28,7 @@ def encoder(
     input_ids: ir.Value,
     lengths: ir.Value,
     on_layer: Callable[[], None],
+    second_start: ir.Value | None = None,
 ) -> ir.Value:
     """The vector of each token, float32 ``[batch, sequence, hidden_size]``.
 
@@ -37,19 +38,23 @@ def encoder(
         input_ids: int64 ``[batch, sequence]``, padded on the right.
         lengths: int32 ``[batch]``, tokens of each row.
         on_layer: called after each layer.
+        second_start: int32 ``[batch]``, where the second text of each row starts, if it has the
+            second token type.
 
     Raises:
         CorruptCheckpointError: a tensor is missing or has another shape.
         UnsupportedTensorTypeError: a tensor's storage type cannot be read.
     """
-    hidden = _embed(weights, spec, input_ids)
+    hidden = _embed(weights, spec, input_ids, second_start)
     for index in range(spec.num_layers):
         hidden = _block(weights, spec, f"blk.{index}", hidden, (input_ids, lengths))
         on_layer()
     return hidden
 
 
-def _embed(weights: Weights, spec: EncoderSpec, input_ids: ir.Value) -> ir.Value:
+def _embed(
+    weights: Weights, spec: EncoderSpec, input_ids: ir.Value, second_start: ir.Value | None
+) -> ir.Value:
     builder = weights.builder
     rows = weights.rows("token_embd", (spec.vocab_size, spec.hidden_size))
     table = weights.store("embedding.weight", [rows], gathered=True)
@@ -58,16 +63,35 @@ def _embed(weights: Weights, spec: EncoderSpec, input_ids: ir.Value) -> ir.Value
     end = builder.op("Shape", [input_ids], "positions_end", {"start": 1, "end": 2})
     start, axis = (builder.constant(f"axis_{value}", int64s(value)) for value in (0, 0))
     positions = builder.op("Slice", [_positions(weights, spec), start, end, axis], "positions")
+    if second_start is not None:
+        types = _types(weights, spec, input_ids, second_start)
+        tokens = builder.op("Add", [tokens, types], "typed_embedding")
     return _norm_of_sum(weights, spec, tokens, positions, "token_embd_norm")
 
 
+def _types(
+    weights: Weights, spec: EncoderSpec, input_ids: ir.Value, second_start: ir.Value
+) -> ir.Value:
+    """What the token types add, ``[batch, sequence, hidden_size]``."""
+    builder = weights.builder
+    rows = weights.checkpoint.tensors["token_types.weight"].shape[0]
+    table = weights.table("token_types.weight", (rows, spec.hidden_size))[:2]
+    wide = builder.op("Cast", [second_start], "second_start.int64", {"to": ir.DataType.INT64})
+    axis = builder.constant("axis_1", int64s(1))
+    column = builder.op("Unsqueeze", [wide, axis], "second_start.column")
+    second = builder.op("GreaterOrEqual", [places(builder, input_ids), column], "is_second")
+    types = builder.op("Cast", [second], "token_types", {"to": ir.DataType.INT64})
+    stored = builder.weight("token_type_embedding.weight", np.ascontiguousarray(table))
+    return builder.op("Gather", [stored, types], "type_embedding")
+
+
 def _positions(weights: Weights, spec: EncoderSpec) -> ir.Value:
-    """The position table, with the one token type that embeddings use added to each row."""
+    """The position table, with the token type added to each row if there is only one."""
     rows = weights.checkpoint.tensors["position_embd.weight"].shape[0]
     table = weights.table("position_embd.weight", (rows, spec.hidden_size))
     table = table[spec.first_position :][: spec.context_length]
     types = weights.checkpoint.tensors.get("token_types.weight")
-    if types is not None:
+    if types is not None and not spec.second_type:
         # A table of one row may be stored as a vector.
         shape = (types.shape[0], spec.hidden_size)
         if len(types.shape) == 1:

@@ -1,4 +1,4 @@
-"""The vectors of a text's tokens -> one vector: pooling, linear layers, normalisation."""
+"""The vectors of a text's tokens -> one vector or score: pooling, linear layers, normalisation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,15 @@ def pool(
 
 
 def finish(weights: Weights, head: EmbeddingHead, pooled: ir.Value) -> ir.Value:
-    """The pooled vectors after the linear layers, normalised if the model does so."""
+    """The pooled vectors after the linear layers, normalised if the model does so.
+
+    Of a reranker, the score of each row, float32 ``[batch]``.
+    """
+    if head.score is not None:
+        *inner, last = head.dense
+        for index, dense in enumerate(inner):
+            pooled = _dense(weights, dense, pooled, f"dense.{index}")
+        return _score(weights, last, pooled)
     for index, dense in enumerate(head.dense):
         pooled = _dense(weights, dense, pooled, f"dense.{index}")
     if not head.normalize:
@@ -60,6 +68,19 @@ def _dense(weights: Weights, spec: DenseSpec, x: ir.Value, name: str) -> ir.Valu
     if spec.activation is None:
         return product
     return activate(weights.builder, spec.activation, product, f"{name}.activated")
+
+
+def _score(weights: Weights, spec: DenseSpec, x: ir.Value) -> ir.Value:
+    """The one value of the last layer. It is as small as a bias, so it stays float32."""
+    builder, name = weights.builder, f"{spec.tensor}.weight"
+    # A matrix of one row may be stored as a vector.
+    if len(weights.checkpoint.tensors[name].shape) == 1:
+        row = weights.vector(name, spec.inputs)
+    else:
+        row = weights.table(name, (1, spec.inputs))[0]
+    bias = weights.vector(f"{spec.tensor}.bias", 1)
+    product = builder.op("MatMul", [x, builder.weight("score.weight", row)], "score.product")
+    return builder.op("Add", [product, builder.weight("score.bias", bias)], "score.biased")
 
 
 def _last(builder: GraphBuilder, hidden: ir.Value, lengths: ir.Value) -> ir.Value:

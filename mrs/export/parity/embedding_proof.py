@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.cpu import usable_cpus
-from mrs.errors import ModelLoadError, RuntimeUnavailableError
-from mrs.export.parity.graph_runner import first_line, open_graph
-from mrs.export.parity.mapped_weights import lean_mapping
-from mrs.export.parity.onnx_runtime import import_onnx_runtime
 from mrs.export.parity.proof import ParityMode, Proof, ReferenceMaker
-from mrs.export.parity.reference_size import obstacle
+from mrs.export.parity.single_pass import Feeds, SinglePassModel, run_both
 from mrs.export.parity.text import bundled_text
 from mrs.export.progress import Progress
 from mrs.model_repo.lock import EmbeddingFacts, EmbeddingParityRecord, UnmeasuredParity
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
 
 Vectors = NDArray[np.float32]
 _Rows = Sequence[Sequence[int]]
@@ -59,22 +49,17 @@ def prove_embedder(
         RuntimeUnavailableError: ``ALWAYS`` was asked for and there is no ONNX Runtime for it.
         MrsError: the float32 graph cannot be written.
     """
-    if mode is ParityMode.NEVER:
-        return _unmeasured("it was not asked for (--parity never)")
-    try:
-        import_onnx_runtime()
-    except RuntimeUnavailableError:
-        if mode is ParityMode.ALWAYS:
-            raise
-        return _unmeasured("there is no ONNX Runtime to run the graph")
-    if mode is ParityMode.AUTO and not model.is_reference:
-        reason = obstacle(model.parameters, model.folder)
-        if reason is not None:
-            return _unmeasured(reason)
-    rows = tokenized_lines(model, bundled_text())
-    found = _run(model.folder / "cpu" / "model.onnx", rows, "Measure vectors", progress)
-    expected = found if model.is_reference else _reference(reference, rows, progress)
-    return Proof(_record(_cosines(found, expected), rows))
+    rows: list[list[int]] = []
+
+    def make_inputs() -> list[Feeds]:
+        rows.extend(tokenized_lines(model, bundled_text()))
+        return [_feeds(row) for row in rows]
+
+    run = SinglePassModel(model.folder, model.parameters, model.is_reference, "embeddings")
+    found = run_both(run, make_inputs, reference, mode, progress)
+    if isinstance(found, UnmeasuredParity):
+        return Proof(found)
+    return Proof(_record(_cosines(*found), rows))
 
 
 def tokenized_lines(model: ExportedEmbedder, text: str) -> list[list[int]]:
@@ -93,43 +78,11 @@ def tokenized_lines(model: ExportedEmbedder, text: str) -> list[list[int]]:
     return [row for row in rows if row]
 
 
-def _reference(reference: ReferenceMaker, rows: _Rows, progress: Progress) -> Vectors:
-    with ExitStack() as stack:
-        folder = stack.enter_context(reference.scratch).path / "float32"
-        reference.write(folder)
-        return _run(folder / "model.onnx", rows, "Compare with float32", progress, mapped=True)
-    raise AssertionError("unreachable")
-
-
-def _run(
-    graph: Path, rows: _Rows, label: str, progress: Progress, *, mapped: bool = False
-) -> Vectors:
-    session = open_graph(graph, usable_cpus(), mapped)
-    vectors = []
-    with (
-        lean_mapping(graph.with_name(graph.name + ".data") if mapped else Path()),
-        progress.phase(label, total=len(rows)) as advance,
-    ):
-        for row in rows:
-            vectors.append(_vector(session, row))
-            advance(1)
-    return np.concatenate(vectors)
-
-
-def _vector(session: InferenceSession, row: Sequence[int]) -> Vectors:
-    feeds = {
+def _feeds(row: Sequence[int]) -> Feeds:
+    return {
         "input_ids": np.array([row], dtype=np.int64),
         "sequence_lengths": np.array([len(row)], dtype=np.int32),
     }
-    try:
-        vector: Vectors = session.run(["embeddings"], feeds)[0]
-    except Exception as error:
-        raise ModelLoadError(
-            f"ONNX Runtime cannot run the exported graph: {first_line(error)}",
-            hint="Export with --parity never to keep the version all the same, and report this "
-            "as a bug.",
-        ) from error
-    return vector
 
 
 def _cosines(found: Vectors, expected: Vectors) -> NDArray[np.float64]:
@@ -150,7 +103,3 @@ def _record(cosines: NDArray[np.float64], rows: _Rows) -> EmbeddingParityRecord 
         mean_cosine=round(float(cosines.mean()), 5),
         min_cosine=round(float(cosines.min()), 5),
     )
-
-
-def _unmeasured(reason: str) -> Proof:
-    return Proof(UnmeasuredParity(not_measured=reason))

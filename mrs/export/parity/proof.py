@@ -26,6 +26,7 @@ from mrs.model_repo.lock import (
     CacheParityRecord,
     EmbeddingParityRecord,
     ParityRecord,
+    RerankerParityRecord,
     UnmeasuredParity,
 )
 from mrs.model_repo.measurements import Measurements
@@ -79,7 +80,7 @@ class ExportedModel:
 class Proof:
     """What came out: for the lock, and for the repository."""
 
-    parity: ParityRecord | EmbeddingParityRecord | UnmeasuredParity
+    parity: ParityRecord | EmbeddingParityRecord | RerankerParityRecord | UnmeasuredParity
     measurements: Measurements | None = None
     int8_cache: CacheParityRecord | UnmeasuredParity | None = None
 

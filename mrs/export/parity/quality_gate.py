@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrs.errors import QualityError, QualityUnknownError, UsageError
-from mrs.model_repo.lock import EmbeddingParityRecord, ParityRecord, UnmeasuredParity
+from mrs.model_repo.lock import (
+    EmbeddingParityRecord,
+    ParityRecord,
+    RerankerParityRecord,
+    UnmeasuredParity,
+)
 
-Parity = ParityRecord | EmbeddingParityRecord | UnmeasuredParity
+Parity = ParityRecord | EmbeddingParityRecord | RerankerParityRecord | UnmeasuredParity
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,12 @@ class QualityGate:
         ]
 
     def _unknown(self, name: str, parity: Parity | None) -> QualityUnknownError:
+        if isinstance(parity, RerankerParityRecord):
+            return QualityUnknownError(
+                f"{name} ranks texts, so what is demanded cannot be measured.",
+                figures=self._figures(parity),
+                hint="For rerankers there is no gate; mrs.lock has their figures.",
+            )
         if isinstance(parity, ParityRecord | EmbeddingParityRecord):
             return self._other_kind(name, parity)
         reason = parity.not_measured if parity is not None else "an older mrs made it"

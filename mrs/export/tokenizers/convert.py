@@ -15,7 +15,7 @@ from mrs.export.tokenizers.sentence_piece_bpe import sentence_piece_bpe_json
 from mrs.export.tokenizers.sentence_pieces import SentencePieces
 from mrs.export.tokenizers.template_files import named_templates
 from mrs.export.tokenizers.token_types import TokenType, end_token_ids
-from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
+from mrs.export.tokenizers.tokenizer_assets import PairTokens, TokenizerAssets
 from mrs.export.tokenizers.unigram import unigram_json
 from mrs.export.tokenizers.word_piece import WordPieces, word_piece_json
 
@@ -79,9 +79,22 @@ def _assets(
         named_templates=templates.named,
         template_origin=templates.origin,
         end_token_id=_end_token_id(vocabulary, converted, token_id),
+        pair=_pair(vocabulary, bos, token_id),
         pad_token_id=token_id("padding_token_id"),
         unk_token_id=token_id("unknown_token_id"),
     )
+
+
+def _pair(
+    vocabulary: GgufVocabulary, bos: int | None, token_id: Callable[[str], int | None]
+) -> PairTokens | None:
+    """As BERT's and RoBERTa's tokenizers do, which are told apart by their kind."""
+    word_piece = vocabulary.model == "bert"
+    end = token_id("seperator_token_id" if word_piece else "eos_token_id")
+    if bos is None or end is None:
+        return None
+    between = (end,) if word_piece else (end, end)
+    return PairTokens((bos,), between, (end,), second_type=int(word_piece))
 
 
 def _end_token_id(

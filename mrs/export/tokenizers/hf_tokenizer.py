@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from mrs.export.tokenizers.hf_fast import FAST_FILE, read_fast_tokenizer
 from mrs.export.tokenizers.hf_slow import SlowTokenizer, read_slow_tokenizer
 from mrs.export.tokenizers.template_files import read_chat_templates
 from mrs.export.tokenizers.token_types import end_token_ids
-from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
+from mrs.export.tokenizers.tokenizer_assets import PairTokens, TokenizerAssets
 from mrs.export.tokenizers.tokenizer_document import load_tokenizer
 
 _DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "typical_p", "repetition_penalty")
@@ -64,6 +64,7 @@ def read_hf_tokenizer(folder: Path, *, rows: int | None = None) -> TokenizerAsse
         named_templates=templates.named,
         template_origin=templates.origin,
         end_token_id=_end_token_id(named, vocabulary, suffix),
+        pair=vocabulary.pair(),
         pad_token_id=vocabulary.id_of("pad"),
         unk_token_id=vocabulary.id_of("unk"),
         generation_defaults=_generation_defaults(generation, len(tokens)),
@@ -102,6 +103,26 @@ class _Vocabulary:
                 return full[:start], full[start + len(bare) :]
         return [], []
 
+    def pair(self) -> PairTokens | None:
+        """What the tokenizer itself puts around two texts; None if it does not say."""
+        if self.slow is not None:
+            # Of the slow tokenizers only BERT's is known to rank.
+            cls, sep = self.id_of("cls"), self.id_of("sep")
+            if cls is None or sep is None or type(self.loaded.model).__name__ != "WordPiece":
+                return None
+            return PairTokens((cls,), (sep,), (sep,), second_type=1)
+        found = self.loaded.encode("a", "a", add_special_tokens=True)
+        texts = found.sequence_ids
+        if 0 not in texts or 1 not in texts or texts.index(1) == 1 + _last_index(texts, 0):
+            return None
+        first, second = texts.index(0), texts.index(1)
+        return PairTokens(
+            before=tuple(found.ids[:first]),
+            between=tuple(found.ids[1 + _last_index(texts, 0) : second]),
+            after=tuple(found.ids[1 + _last_index(texts, 1) :]),
+            second_type=found.type_ids[second],
+        )
+
     def tokens(self) -> list[str]:
         """The tokens by id; one that does not exist has no text."""
         ids: Mapping[str, int] = self.loaded.get_vocab(with_added_tokens=True)
@@ -109,6 +130,10 @@ class _Vocabulary:
         for token, id_ in ids.items():
             tokens[id_] = token
         return tokens
+
+
+def _last_index(values: Sequence[int | None], value: int) -> int:
+    return len(values) - 1 - list(reversed(values)).index(value)
 
 
 def _read_vocabulary(folder: Path, named: NamedTokens, rows: int | None) -> _Vocabulary:

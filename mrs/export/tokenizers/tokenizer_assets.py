@@ -7,6 +7,23 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class PairTokens:
+    """What is put around two texts that are one input.
+
+    Attributes:
+        before: the tokens before the first text.
+        between: those between the two.
+        after: those behind the second one.
+        second_type: token type of the second one; the first has 0.
+    """
+
+    before: tuple[int, ...]
+    between: tuple[int, ...]
+    after: tuple[int, ...]
+    second_type: int = 0
+
+
+@dataclass(frozen=True)
 class TokenizerAssets:
     """A converted vocabulary and the facts that go with it.
 
@@ -20,6 +37,7 @@ class TokenizerAssets:
         named_templates: further chat templates by name (``tool_use``, ``rag``).
         template_origin: where `chat_template` comes from, for people to read.
         end_token_id: what a text that is to be embedded ends with (``[SEP]``, EOS), or None.
+        pair: what is put around two texts that are ranked; None if nobody knows.
         pad_token_id: id that fills up rows, or None.
         unk_token_id: id of unknown characters, or None.
         generation_defaults: what the model's authors sample with (``temperature``, ``top_p``,
@@ -35,6 +53,7 @@ class TokenizerAssets:
     named_templates: Mapping[str, str] = field(default_factory=dict)
     template_origin: str | None = None
     end_token_id: int | None = None
+    pair: PairTokens | None = None
     pad_token_id: int | None = None
     unk_token_id: int | None = None
     generation_defaults: Mapping[str, bool | int | float | list[int]] = field(default_factory=dict)
