@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from mrs.errors import EngineError, InvalidValueError
 from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.model_kind import require_embedding
+from mrs.runtime.row_batches import batches, row_feeds
 from mrs.runtime.session_pool import SessionKey, SessionPool
 from mrs.runtime.step_gate import SHARED_GATE
 from mrs.runtime.tokenizer import Tokenizer
@@ -27,9 +28,6 @@ Vectors = NDArray[np.float32]
 TextOrTokens = str | Sequence[int]
 """A text, or its tokens, which are taken as they are."""
 
-# Tokens of a batch, padding included: more would not be faster, and attention needs memory in
-# proportion to the square of a row.
-_BATCH_TOKENS = 4096
 _POOL = SessionPool()
 
 
@@ -109,7 +107,7 @@ class Embedder:
             for index, text in enumerate(texts, first)
         ]
         vectors = np.empty((len(ids), self._facts.size), dtype=np.float32)
-        for batch in _batches([len(row) for row in ids]):
+        for batch in batches([len(row) for row in ids]):
             vectors[batch] = self._run([ids[index] for index in batch])
         if size < self._facts.size:
             vectors = _cut(vectors, size, normalize=self._facts.normalized)
@@ -170,11 +168,7 @@ class Embedder:
         )
 
     def _run(self, rows: list[list[int]]) -> Vectors:
-        lengths = np.array([len(row) for row in rows], dtype=np.int32)
-        ids = np.full((len(rows), int(lengths.max())), self._facts.pad_token_id, dtype=np.int64)
-        for index, row in enumerate(rows):
-            ids[index, : len(row)] = row
-        feeds: dict[str, Any] = {"input_ids": ids, "sequence_lengths": lengths}
+        feeds = row_feeds(rows, self._facts.pad_token_id)
         try:
             with SHARED_GATE:
                 vectors: Vectors = self._session.run(["embeddings"], feeds)[0]
@@ -207,18 +201,6 @@ def open_embedder(
     key = SessionKey(version.graph_path, usable_cpus() if threads is None else threads)
     with pool.session(key) as session:
         yield Embedder(session, tokenizer, version.lock.model, facts)
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of rows that are run together: neighbours in length, so that few are padded."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
-        if batch and lengths[index] * (len(batch) + 1) > _BATCH_TOKENS:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
 
 
 def _cut(vectors: Vectors, size: int, *, normalize: bool) -> Vectors:
