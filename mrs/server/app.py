@@ -29,6 +29,8 @@ from mrs.server.openai.embedding_schemas import EmbeddingRequest
 from mrs.server.openai.embeddings import embeddings_router
 from mrs.server.openai.model_schemas import ModelOperationRequest
 from mrs.server.openai.models import models_router
+from mrs.server.openai.rerank import rerank_router
+from mrs.server.openai.rerank_schemas import RerankRequest
 from mrs.server.openai.schemas import ChatCompletionChunk, ChatCompletionRequest
 from mrs.server.openai.tokenization import tokenization_router
 from mrs.server.openai.tokenization_schemas import DetokenizeRequest, TokenizeRequest
@@ -79,7 +81,9 @@ def create_app(
     app.include_router(chat_completions_router(server, settings))
     app.include_router(completions_router(server, settings))
     app.include_router(messages_router(server, settings))
-    app.include_router(embeddings_router(server, EmbeddingQueue(), settings))
+    queue = EmbeddingQueue()
+    app.include_router(embeddings_router(server, queue, settings))
+    app.include_router(rerank_router(server, queue, settings))
     app.include_router(tokenization_router(server, settings))
     app.include_router(_responses_router(server, settings))
     app.include_router(models_router(models, settings))
@@ -92,7 +96,7 @@ def create_app(
         [
             *(ChatCompletionRequest, ChatCompletionChunk, ModelOperationRequest),
             *(CompletionRequest, CompletionChunk),
-            *(EmbeddingRequest, TokenizeRequest, DetokenizeRequest),
+            *(EmbeddingRequest, RerankRequest, TokenizeRequest, DetokenizeRequest),
             *(MessagesRequest, CountTokensRequest, MessageStreamEvent),
             *(ResponsesRequest, ResponseStreamEvent),
         ],

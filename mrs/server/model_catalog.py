@@ -11,7 +11,13 @@ from typing import Protocol
 from mrs.errors import MrsError, RequestError
 from mrs.runtime.generation import GenerationEngine
 from mrs.server.model_names import ModelNames
-from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder, ServedModel
+from mrs.server.served_model import (
+    ModelDescription,
+    ModelKind,
+    ServedEmbedder,
+    ServedModel,
+    ServedReranker,
+)
 
 
 class ModelStatus(StrEnum):
@@ -91,6 +97,14 @@ class ModelCatalog(Protocol):
     def lease_embedder(self, name: str | None) -> AbstractAsyncContextManager[ServedEmbedder]:
         """The same for a model that makes vectors of texts."""
 
+    def lease_ranker(
+        self, name: str | None
+    ) -> AbstractAsyncContextManager[ServedReranker | ServedEmbedder]:
+        """The same for a reranker, or an embedding model, whose vectors can be compared.
+
+        The default is the first reranker, else the first embedding model.
+        """
+
     @property
     def default(self) -> ModelDescription:
         """The model that is meant where none is named."""
@@ -163,6 +177,15 @@ class SingleModel:
         """Always an error, since the one model generates text."""
         self._names.find(name, ModelKind.EMBEDDING)
         raise AssertionError("the one model makes no vectors")
+        yield  # Makes this a generator.
+
+    @asynccontextmanager
+    async def lease_ranker(
+        self, name: str | None
+    ) -> AsyncIterator[ServedReranker | ServedEmbedder]:
+        """Always an error, since the one model generates text."""
+        self._names.find(name, ModelKind.RERANKER, ModelKind.EMBEDDING)
+        raise AssertionError("the one model ranks nothing")
         yield  # Makes this a generator.
 
     def states(self) -> tuple[ModelState, ...]:

@@ -54,12 +54,15 @@ class ModelNames:
         """The first one."""
         return self._models[0]
 
-    def find(self, name: str | None, kind: ModelKind | None = None) -> ModelDescription:
+    def find(
+        self, name: str | None, kind: ModelKind | None = None, *others: ModelKind
+    ) -> ModelDescription:
         """The model that ``name`` means.
 
         Args:
             name: as the client wrote it; None or ``default`` for the default model.
             kind: what it must make; None for anything.
+            others: kinds that will do where no model of that kind is named.
 
         Raises:
             UnknownModelError: nobody has the name.
@@ -69,13 +72,13 @@ class ModelNames:
         if found is None:
             if name not in (None, DEFAULT_MODEL) and not self._accept_any:
                 raise self._unknown(name or "")
-            found = self._default_of(kind)
-        if kind not in (None, found.kind):
-            raise _wrong_kind(found)
+            found = self._default_of(kind, *others)
+        if kind is not None and found.kind not in (kind, *others):
+            raise _wrong_kind(found, kind)
         return found
 
-    def _default_of(self, kind: ModelKind | None) -> ModelDescription:
-        fitting = (model for model in self._models if kind in (None, model.kind))
+    def _default_of(self, *kinds: ModelKind | None) -> ModelDescription:
+        fitting = (model for kind in kinds for model in self._models if kind in (None, model.kind))
         return next(fitting, self.default)
 
     def _add(self, alias: str, target: str) -> None:
@@ -102,11 +105,23 @@ def _listed(models: Iterable[ModelDescription]) -> str:
     return ", ".join(names[:_MOST_SHOWN_MODELS] + more)
 
 
-def _wrong_kind(model: ModelDescription) -> WrongModelKindError:
+def _wrong_kind(model: ModelDescription, asked: ModelKind) -> WrongModelKindError:
     if model.kind is ModelKind.EMBEDDING:
         return WrongModelKindError(
             f"{model.name!r} is an embedding model, which generates no text.",
             hint="Send texts to /v1/embeddings, or name another model.",
+            param="model",
+        )
+    if model.kind is ModelKind.RERANKER:
+        return WrongModelKindError(
+            f"{model.name!r} is a reranker: it generates no text and makes no embeddings.",
+            hint="Send query and documents to /v1/rerank, or name another model.",
+            param="model",
+        )
+    if asked is ModelKind.RERANKER:
+        return WrongModelKindError(
+            f"{model.name!r} generates text and ranks no documents.",
+            hint="Name a reranker or an embedding model.",
             param="model",
         )
     return WrongModelKindError(

@@ -13,10 +13,18 @@ from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.speculation.options import NO_SPECULATION, SpeculationOptions
 from mrs.server.conversation.chat_format import chat_format
-from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder, ServedModel
+from mrs.server.served_model import (
+    ModelDescription,
+    ModelKind,
+    ServedEmbedder,
+    ServedModel,
+    ServedReranker,
+)
 
 # ONNX Runtime maps the weights and packs some of them a second time.
 _MEMORY_PER_WEIGHT_BYTE = 1.25
+
+AnyServedModel = ServedModel | ServedEmbedder | ServedReranker
 
 
 @dataclass(frozen=True)
@@ -28,7 +36,7 @@ class OpenModel:
         close: gives its memory back. Idempotent.
     """
 
-    model: ServedModel | ServedEmbedder
+    model: AnyServedModel
     close: Callable[[], None]
 
 
@@ -95,7 +103,7 @@ class RepositoryModel:
     def memory(self) -> int:
         """The weights, and the keys and values of one text of full length."""
         weights = int(self.version.size * _MEMORY_PER_WEIGHT_BYTE)
-        if self._description.kind is ModelKind.EMBEDDING:
+        if self._description.kind is not ModelKind.TEXT:
             return weights
         if self._options.kv_cache_bytes is not None:
             return weights + self._options.kv_cache_bytes
@@ -109,8 +117,10 @@ class RepositoryModel:
         """Load it; returns once it has produced something.
 
         Raises:
-            MrsError: see `mrs.runtime.loading.load_served` and `open_embedder`.
+            MrsError: see `mrs.runtime.loading.load_served`, `open_embedder` and `open_reranker`.
         """
+        if self._description.kind is ModelKind.RERANKER:
+            return self._load_reranker()
         if self._description.kind is ModelKind.EMBEDDING:
             return self._load_embedder()
         from mrs.runtime.loading import load_served
@@ -154,6 +164,17 @@ class RepositoryModel:
             return OpenModel(model, closing.pop_all().close)
         raise AssertionError("unreachable")
 
+    def _load_reranker(self) -> OpenModel:
+        from mrs.runtime.reranker import open_reranker
+
+        with ExitStack() as closing:
+            reranker = closing.enter_context(
+                open_reranker(self.version, threads=self._options.threads)
+            )
+            model = ServedReranker(self._description, reranker)
+            return OpenModel(model, closing.pop_all().close)
+        raise AssertionError("unreachable")
+
 
 def repository_models(
     versions: Iterable[ModelVersion], options: EngineOptions
@@ -186,6 +207,8 @@ def _describe(version: ModelVersion, options: EngineOptions, name: str) -> Model
     facts = version.lock.model
     if facts.embedding is not None:
         kind, longest = ModelKind.EMBEDDING, facts.embedding.max_length
+    elif facts.reranker is not None:
+        kind, longest = ModelKind.RERANKER, facts.reranker.max_length
     else:
         kind, longest = ModelKind.TEXT, options.max_model_len or facts.context_length
     return ModelDescription(

@@ -11,7 +11,7 @@ from mrs.runtime.generation import GenerationEngine
 from mrs.server.model_catalog import ModelCatalog, ModelState
 from mrs.server.request_context import current_context
 from mrs.server.request_engine import EngineObserver, RequestEngine
-from mrs.server.served_model import ModelDescription, ServedEmbedder, ServedModel
+from mrs.server.served_model import ModelDescription, ServedEmbedder, ServedModel, ServedReranker
 
 
 class RequestCatalog:
@@ -45,6 +45,15 @@ class RequestCatalog:
     async def lease_embedder(self, name: str | None) -> AsyncIterator[ServedEmbedder]:
         """See `ModelCatalog.lease_embedder`."""
         async with self._models.lease_embedder(name) as model:
+            _tell(model.name)
+            yield model
+
+    @asynccontextmanager
+    async def lease_ranker(
+        self, name: str | None
+    ) -> AsyncIterator[ServedReranker | ServedEmbedder]:
+        """See `ModelCatalog.lease_ranker`."""
+        async with self._models.lease_ranker(name) as model:
             _tell(model.name)
             yield model
 

@@ -15,9 +15,15 @@ from mrs.memory import available_memory, give_memory_back
 from mrs.runtime.generation import GenerationEngine
 from mrs.server.model_catalog import ModelBusyError, ModelState, ModelUnavailableError
 from mrs.server.model_names import ModelNames
-from mrs.server.model_source import ModelSource, OpenModel
+from mrs.server.model_source import AnyServedModel, ModelSource, OpenModel
 from mrs.server.resident import Resident
-from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder, ServedModel
+from mrs.server.served_model import (
+    ModelDescription,
+    ModelKind,
+    ServedEmbedder,
+    ServedModel,
+    ServedReranker,
+)
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -110,6 +116,16 @@ class ResidentModels:
             assert isinstance(model, ServedEmbedder)
             yield model
 
+    @asynccontextmanager
+    async def lease_ranker(
+        self, name: str | None
+    ) -> AsyncIterator[ServedReranker | ServedEmbedder]:
+        """A model that ranks documents; see `ModelCatalog.lease_ranker`."""
+        found = self._names.find(name, ModelKind.RERANKER, ModelKind.EMBEDDING)
+        async with self._lease(found.name) as model:
+            assert not isinstance(model, ServedModel)
+            yield model
+
     def states(self) -> tuple[ModelState, ...]:
         """All models, in the order of the command line."""
         return tuple(self._residents[model.name].state for model in self._names.models)
@@ -170,7 +186,7 @@ class ResidentModels:
     # --- leases ---------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _lease(self, name: str) -> AsyncIterator[ServedModel | ServedEmbedder]:
+    async def _lease(self, name: str) -> AsyncIterator[AnyServedModel]:
         resident = self._residents[name]
         with resident.wanted():
             opened = await self._opened(resident)

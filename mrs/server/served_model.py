@@ -13,6 +13,7 @@ from mrs import __version__
 from mrs.model_repo.lock import EmbeddingFacts
 from mrs.runtime.embedder import Embeddings, TextOrTokens
 from mrs.runtime.generation import GenerationEngine
+from mrs.runtime.reranker import Scores
 from mrs.runtime.sampling.defaults import SamplingDefaults
 
 DEFAULT_MODEL = "default"
@@ -23,6 +24,7 @@ class ModelKind(StrEnum):
 
     TEXT = "text"
     EMBEDDING = "embedding"
+    RERANKER = "reranker"
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class ModelDescription:
         name: what clients call it.
         kind: what it makes.
         created: seconds since the epoch, as `GET /v1/models` shows it.
-        max_model_len: most tokens of prompt and answer together, or of a text to embed.
+        max_model_len: most tokens of prompt and answer together, of a text to embed, or of a
+            query and a document.
         architecture: family, as its checkpoint spells it; empty if not known.
         quant: how the export was told to store its weights; empty if not known.
         digest: identifies the artifact; empty if not known.
@@ -208,6 +211,44 @@ class ServedEmbedder:
     description: ModelDescription
     embedder: TextEmbedder
     tokenizer: TextTokenizer
+
+    @property
+    def name(self) -> str:
+        """What clients call it."""
+        return self.description.name
+
+
+class DocumentRanker(Protocol):
+    """A query and documents -> scores; see `mrs.runtime.reranker.Reranker`."""
+
+    def score(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        truncate: bool = False,
+        max_document_tokens: int | None = None,
+        first: int = 0,
+    ) -> Scores:
+        """How well documents answer a query; blocks while it is computed, from any thread.
+
+        Raises:
+            InvalidValueError: query and document are too long.
+            EngineError: ONNX Runtime fails.
+        """
+
+
+@dataclass(frozen=True)
+class ServedReranker:
+    """A model that is loaded and ranks documents.
+
+    Attributes:
+        description: the model as lists show it.
+        reranker: makes the scores.
+    """
+
+    description: ModelDescription
+    reranker: DocumentRanker
 
     @property
     def name(self) -> str:
