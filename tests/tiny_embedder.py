@@ -30,6 +30,13 @@ SETTINGS = {"prompts": {"query": "find ", "plain": ""}}
 def write_folder(folder: Path, settings: dict[str, Any] = SETTINGS) -> Path:
     """A model of 48 positions that makes vectors of 64 dimensions, with two prompts."""
     write_reference_model(CASE, folder)
+    write_tokenizer(folder)
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    return folder
+
+
+def write_tokenizer(folder: Path) -> None:
+    """A tokenizer of letters and digits, which joins two texts as BERT's does."""
     letters = string.ascii_lowercase
     tokens = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters), *string.digits]
     tokens += [f"[unused{index}]" for index in range(VOCABULARY - len(tokens))]
@@ -42,14 +49,12 @@ def write_folder(folder: Path, settings: dict[str, Any] = SETTINGS) -> Path:
     tokenizer.add_special_tokens(list(SPECIAL))
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
     )
     tokenizer.save(str(folder / "tokenizer.json"))
     names = {f"{text[1:-1].lower()}_token": text for text in SPECIAL}
     (folder / "tokenizer_config.json").write_text(json.dumps(names))
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
-    return folder
 
 
 def export(folder: Path, repository: ModelRepository, name: str = "vectors") -> ModelVersion:
