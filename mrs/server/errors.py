@@ -22,6 +22,7 @@ from mrs.errors import (
     RequestError,
     ShuttingDownError,
 )
+from mrs.server.allowed_methods import allowed_methods
 from mrs.server.anthropic.error_body import anthropic_error, anthropic_status
 from mrs.server.dialect import Dialect
 from mrs.server.request_context import STATUS_CLIENT_GONE, context_of
@@ -157,7 +158,11 @@ def add_error_handlers(app: FastAPI) -> None:
 
 async def _handle(request: Request, error: Exception) -> Response:
     context = context_of(request.scope)
-    return reply_to(error, context.request_id, context.dialect).response()
+    reply = reply_to(error, context.request_id, context.dialect).response()
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        # Starlette tells those of the first route that it finds.
+        reply.headers["allow"] = allowed_methods(request.app.routes, request.scope)
+    return reply
 
 
 async def _handle_disconnect(request: Request, error: Exception) -> Response:

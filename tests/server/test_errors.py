@@ -127,3 +127,15 @@ def test_wrong_methods_are_405_and_told_the_right_one(client: TestClient) -> Non
     assert reply.status_code == 405
     assert reply.headers["allow"] == "POST"
     assert reply.json()["error"]["code"] == "invalid_method"
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/responses/resp_1", "DELETE, GET"),
+        ("/v1/models/status", "POST"),
+        ("/v1/models/a", "GET"),
+    ],
+)
+def test_all_methods_of_a_url_are_told(client: TestClient, path: str, methods: str) -> None:
+    assert client.put(path).headers["allow"] == methods

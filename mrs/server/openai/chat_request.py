@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from mrs.errors import InvalidValueError
 from mrs.server.conversation.chat_format import chat_format
@@ -88,6 +89,7 @@ def _continues(request: ChatCompletionRequest) -> bool:
     asked = "continue_final_message" if request.continue_final_message else None
     if last.prefix:
         asked = f"messages[{len(earlier)}].prefix"
+    _check_generation_prompt((request.model_extra or {}).get("add_generation_prompt"), asked)
     if asked is None:
         return False
     if last.role != "assistant":
@@ -95,6 +97,19 @@ def _continues(request: ChatCompletionRequest) -> bool:
     if last.tool_calls or last.function_call:
         raise _not_continued(asked, "asks to go on from a message with calls")
     return True
+
+
+def _check_generation_prompt(added: Any, asked: str | None) -> None:
+    """Check vLLM's switch: an answer begins a message, or goes on from one."""
+    if added is True and asked is not None:
+        fault = f"and '{asked}' cannot both be true"
+    elif added is False and asked is None:
+        fault = "cannot be false: a prompt ends where the answer begins"
+    else:
+        return
+    raise InvalidValueError(
+        f"'add_generation_prompt' {fault}.", hint="Leave it out.", param="add_generation_prompt"
+    )
 
 
 def _not_continued(param: str, fault: str) -> InvalidValueError:

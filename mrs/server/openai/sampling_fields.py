@@ -22,6 +22,12 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool | float):  # In Python, 0 == False and 2 == 2.0.
+        raise PydanticCustomError("int_type", "input should be 0 or 2")
+    return value
+
+
 StopString = Annotated[str, StringConstraints(min_length=1)]
 Stop = Annotated[
     list[StopString],
@@ -116,7 +122,7 @@ class SamplingFields(RequestModel):
     )
     stop: Stop | None = Field(None, description="Strings that end the answer, not part of it.")
     ignore_eos: bool | None = Field(None, description="Go on after an end-of-sequence token.")
-    mirostat: Literal[0, 2] | None = Field(
+    mirostat: Annotated[Literal[0, 2], BeforeValidator(_whole)] | None = Field(
         None, description="2: Mirostat 2 instead of all filters; 0: not, whatever else is given."
     )
     mirostat_tau: float | None = Field(

@@ -99,14 +99,7 @@ def _parse_tokenize(body: bytes) -> TokenizeRequest | ChatCompletionRequest:
         )
     if request.messages is None:
         return request
-    chat = parse_chat_request(body)
-    if (chat.model_extra or {}).get("add_generation_prompt") is False:
-        raise InvalidValueError(
-            "'add_generation_prompt' cannot be false: a prompt ends where the answer begins.",
-            hint="Leave it out.",
-            param="add_generation_prompt",
-        )
-    return chat
+    return parse_chat_request(body)
 
 
 def _tokenized(

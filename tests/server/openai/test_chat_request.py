@@ -181,6 +181,17 @@ def test_sampling_fields_reach_the_engine(fields: dict[str, Any], expected: Samp
         ({"messages": [{"role": "user", "content": [{}]}]}, "messages[0].content[0]"),
         ({"messages": [{"role": "user", "content": [{"text": 5}]}]}, "messages[0].content[0].text"),
         ({"model": 5}, "model"),
+        ({"mirostat": False}, "mirostat"),
+        ({"mirostat": 2.0}, "mirostat"),
+        ({"add_generation_prompt": False}, "add_generation_prompt"),
+        (
+            {
+                "add_generation_prompt": True,
+                "continue_final_message": True,
+                "messages": [{"role": "assistant", "content": "a"}],
+            },
+            "add_generation_prompt",
+        ),
     ],
 )
 def test_what_may_not_be_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
