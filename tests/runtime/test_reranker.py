@@ -143,7 +143,7 @@ def test_the_order_is_that_of_the_documents(version: ModelVersion) -> None:
 
 def test_a_document_that_is_too_long_is_refused_by_its_number(version: ModelVersion) -> None:
     reranker, _ = recorded(version)
-    with pytest.raises(InvalidValueError, match="Document 12 has 50 tokens.*takes 44") as caught:
+    with pytest.raises(InvalidValueError, match=r"Document 12 has 50 tokens.*takes 44") as caught:
         reranker.score("q", ["a", "a " * 50], first=10)
     assert caught.value.param == "documents"
 
@@ -167,7 +167,7 @@ def test_a_query_that_leaves_no_room_is_refused_even_if_documents_are_cut(
 ) -> None:
     reranker, _ = recorded(version)
     assert reranker.score("q " * 44, ["a b"], truncate=True).tokens == (48,)
-    with pytest.raises(InvalidValueError, match="query has 45 tokens.*takes 45") as caught:
+    with pytest.raises(InvalidValueError, match=r"query has 45 tokens.*takes 45") as caught:
         reranker.score("q " * 45, ["a"], truncate=True)
     assert caught.value.param == "query"
 
