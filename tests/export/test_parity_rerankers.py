@@ -21,6 +21,7 @@ from mrs.export.graph.matrix_formats import matrix_format
 from mrs.export.graph.weight_file import WeightFile
 from mrs.export.graph.weights import Weights
 from mrs.export.opened_model import open_model
+from tests.reference.gguf_embedding_form import write_gguf_reranker
 from tests.reference.tiny_reranker import (
     CASES,
     RerankerReference,
@@ -153,6 +154,16 @@ def test_a_decoder_that_classifies_is_refused(tmp_path: Path) -> None:
     save_file({"score.weight": score}, tmp_path / "model.safetensors")
     with pytest.raises(UnsupportedArchitectureError, match="llama model classifies texts"):
         open_model(tmp_path)
+
+
+@pytest.mark.parametrize("squeezed", [False, True], ids=["matrix", "vector"])
+def test_a_gguf_file_gives_the_logits_of_transformers(squeezed: bool, tmp_path: Path) -> None:
+    """The output layer has one row, which some converters store as a vector."""
+    case = next(case for case in CASES if case.name == "xlm-roberta")
+    path = write_gguf_reranker(case, tmp_path / "model", squeezed=squeezed)
+    found, expected = Reranker(path, tmp_path).score(case.rows()), RerankerReference.load(case)
+    limit = TOLERANCE * np.abs(expected.logits).max()
+    np.testing.assert_allclose(found, expected.logits, rtol=0, atol=limit)
 
 
 def _folder_with(folder: Path, **config: Any) -> Path:

@@ -15,6 +15,7 @@ from mrs.export.checkpoints.checkpoint import Checkpoint
 from mrs.export.opened_model import open_model
 from tests.export.gguf_files import write_gguf
 from tests.reference.tiny_embedding import VOCABULARY, TinyEmbedding, write_reference_model
+from tests.reference.tiny_reranker import TinyReranker, write_reference_reranker
 
 Array = NDArray[np.float32]
 _POOLINGS = {"mean_tokens": 1, "cls_token": 2, "lasttoken": 3}
@@ -43,6 +44,23 @@ def write_gguf_embedding(model: TinyEmbedding, folder: Path) -> Path:
     for index, dense in enumerate(model.dense, 2):
         metadata[f"{model.gguf}.dense_{index}_feat_in"] = dense.inputs
         metadata[f"{model.gguf}.dense_{index}_feat_out"] = dense.outputs
+    return write_gguf(folder / "model.gguf", metadata, tensors)
+
+
+def write_gguf_reranker(model: TinyReranker, folder: Path, *, squeezed: bool = False) -> Path:
+    """The same for a reranker made from RoBERTa; ``squeezed`` as old converters do it."""
+    checkpoint = open_model(write_reference_reranker(model, folder)).checkpoint
+    metadata = {**_metadata(checkpoint, "bert"), "bert.pooling_type": 4}
+    metadata["bert.attention.causal"] = False
+    tensors = {
+        name.replace("cls_output", "cls.output"): _as_stored(checkpoint, name)
+        for name in checkpoint.tensors
+    }
+    cut = tensors["position_embd.weight"][int(model.config["pad_token_id"]) + 1 :]
+    tensors["position_embd.weight"] = np.ascontiguousarray(cut)
+    metadata["bert.context_length"] = len(cut)
+    if squeezed:
+        tensors["cls.output.weight"] = tensors["cls.output.weight"].reshape(-1)
     return write_gguf(folder / "model.gguf", metadata, tensors)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from mrs.errors import MrsError
 from mrs.model_repo.lock import EmbeddingFacts
 from mrs.runtime.embedder import Embeddings
-from mrs.server.model_source import OpenModel
-from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder, ServedModel
+from mrs.runtime.reranker import Scores
+from mrs.server.model_source import AnyServedModel, OpenModel
+from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder, ServedReranker
 from tests.server.fake_engine import TIMEOUT, FakeEngine, FakeTokenizer, say, served
 
 
@@ -31,6 +32,22 @@ class FakeEmbedder:
     ) -> Embeddings:
         rows = [[len(text), 1.0][:dimensions] for text in texts]
         return Embeddings(np.array(rows, dtype=np.float32), tuple(map(len, texts)))
+
+
+class FakeReranker:
+    """A document is the better the longer it is."""
+
+    def score(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        truncate: bool = False,
+        max_document_tokens: int | None = None,
+        first: int = 0,
+    ) -> Scores:
+        lengths = tuple(len(text) for text in documents)
+        return Scores(np.array(lengths, dtype=np.float32), lengths)
 
 
 class FakeSource:
@@ -63,9 +80,11 @@ class FakeSource:
         self.open_now += 1
         return OpenModel(self._model(), self._close)
 
-    def _model(self) -> ServedModel | ServedEmbedder:
+    def _model(self) -> AnyServedModel:
         if self.description.kind is ModelKind.EMBEDDING:
             return ServedEmbedder(self.description, FakeEmbedder(), FakeTokenizer())
+        if self.description.kind is ModelKind.RERANKER:
+            return ServedReranker(self.description, FakeReranker())
         return replace(served(self.engine), name=self.description.name)
 
     def _close(self) -> None:

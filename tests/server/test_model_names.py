@@ -9,6 +9,7 @@ from mrs.server.served_model import ModelDescription, ModelKind
 CHAT = ModelDescription("chat", ModelKind.TEXT, 1, 10)
 OTHER = ModelDescription("other", ModelKind.TEXT, 1, 10)
 VECTORS = ModelDescription("vectors", ModelKind.EMBEDDING, 1, 10)
+RANKS = ModelDescription("ranks", ModelKind.RERANKER, 1, 10)
 MODELS = (CHAT, OTHER, VECTORS)
 
 
@@ -47,6 +48,22 @@ def test_any_name_can_mean_the_default() -> None:
 def test_a_default_of_the_wrong_kind_is_told() -> None:
     with pytest.raises(WrongModelKindError, match="'vectors'"):
         ModelNames([VECTORS]).find(None, ModelKind.TEXT)
+
+
+def test_a_kind_that_will_do_as_well() -> None:
+    """Embedding models rank too, where no reranker is served or one of them is named."""
+    ranking = (ModelKind.RERANKER, ModelKind.EMBEDDING)
+    assert ModelNames(MODELS).find(None, *ranking) is VECTORS
+    assert ModelNames([*MODELS, RANKS]).find(None, *ranking) is RANKS
+    assert ModelNames([*MODELS, RANKS]).find("vectors", *ranking) is VECTORS
+    with pytest.raises(WrongModelKindError, match="'chat' generates text and ranks no documents"):
+        ModelNames(MODELS).find("chat", *ranking)
+
+
+@pytest.mark.parametrize("kind", [ModelKind.TEXT, ModelKind.EMBEDDING])
+def test_a_reranker_does_nothing_else(kind: ModelKind) -> None:
+    with pytest.raises(WrongModelKindError, match="'ranks' is a reranker"):
+        ModelNames([*MODELS, RANKS]).find("ranks", kind)
 
 
 def test_an_alias_of_an_alias_means_its_model() -> None:

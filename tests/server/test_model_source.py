@@ -10,8 +10,8 @@ from mrs.errors import UsageError
 from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.version import ModelVersion
 from mrs.server.model_source import EngineOptions, RepositoryModel, repository_models
-from mrs.server.served_model import ModelKind, ServedEmbedder, ServedModel
-from tests import tiny_embedder
+from mrs.server.served_model import ModelKind, ServedEmbedder, ServedModel, ServedReranker
+from tests import tiny_embedder, tiny_reranker
 from tests.export.gguf_files import write_llama
 from tests.model_repo.samples import publish
 
@@ -58,6 +58,21 @@ def test_an_embedding_model_makes_vectors(embedding: ModelVersion) -> None:
         assert facts is not None
         assert opened.model.embedder.embed(["a"]).vectors.shape == (1, facts.size)
         assert source.description.max_model_len == facts.max_length
+    finally:
+        opened.close()
+
+
+def test_a_reranker_makes_scores(tmp_path: Path) -> None:
+    model = tiny_reranker.write_folder(tmp_path / "model")
+    version = tiny_reranker.export(model, ModelRepository(tmp_path / "repo"))
+    source = RepositoryModel(version, EngineOptions(), "x")
+    assert (source.description.kind, source.description.max_model_len) == (ModelKind.RERANKER, 48)
+    assert source.memory == int(version.size * 1.25)
+    opened = source.load()
+    try:
+        assert isinstance(opened.model, ServedReranker)
+        assert opened.model.description == source.description
+        assert opened.model.reranker.score("a", ["b", "c"]).values.shape == (2,)
     finally:
         opened.close()
 

@@ -11,7 +11,7 @@ from mrs.errors import ModelLoadError, ShuttingDownError, UnknownModelError
 from mrs.server.model_catalog import ModelBusyError, ModelStatus, ModelUnavailableError
 from mrs.server.model_names import ModelNames, WrongModelKindError
 from mrs.server.resident_models import ResidentModels
-from mrs.server.served_model import ModelKind
+from mrs.server.served_model import ModelKind, ServedEmbedder, ServedReranker
 from tests.server.fake_models import FakeSource
 
 
@@ -362,6 +362,26 @@ def test_kinds_do_not_mix() -> None:
             assert found.embedder.embed(["ab"]).vectors.tolist() == [[2.0, 1.0]]
         with pytest.raises(UnknownModelError):
             await use(models, "none")
+
+    run(work())
+
+
+def test_rerankers_rank_and_so_do_embedding_models() -> None:
+    async def work() -> None:
+        vectors = FakeSource("vectors", ModelKind.EMBEDDING)
+        ranks = FakeSource("ranks", ModelKind.RERANKER)
+        models = catalog(FakeSource("text"), vectors, ranks)
+        async with models.lease_ranker(None) as found:
+            assert isinstance(found, ServedReranker)
+            assert found.reranker.score("q", ["ab"]).values.tolist() == [2.0]
+        async with models.lease_ranker("vectors") as other:
+            assert isinstance(other, ServedEmbedder)
+        with pytest.raises(WrongModelKindError, match="ranks no documents"):
+            async with models.lease_ranker("text"):
+                pass
+        with pytest.raises(WrongModelKindError, match="is a reranker"):
+            async with models.lease_embedder("ranks"):
+                pass
 
     run(work())
 
