@@ -12,9 +12,9 @@ from mrs.model_repo.lock import ModelFacts
 from mrs.runtime.decoder import Decoder
 from mrs.runtime.generation import SamplingParams
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
-from mrs.runtime.scheduler import Row, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.session_pool import SessionKey, open_session
+from mrs.runtime.step import Row, Step
 
 
 class DirectDecoder:

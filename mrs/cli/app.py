@@ -18,7 +18,7 @@ from mrs.cli.compare import compare
 from mrs.cli.config import config_app
 from mrs.cli.doctor import doctor
 from mrs.cli.embed import embed
-from mrs.cli.entry import EXIT_INTERRUPTED
+from mrs.cli.exit_codes import EXIT_INTERRUPTED
 from mrs.cli.export import export
 from mrs.cli.grouped_help import GroupedHelpCommand
 from mrs.cli.models import models_app

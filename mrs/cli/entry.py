@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-EXIT_INTERRUPTED = 130
+from mrs.cli.exit_codes import EXIT_INTERRUPTED
 
 
 def main() -> NoReturn:

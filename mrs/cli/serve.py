@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mrs.cli import serve_options as options
-from mrs.cli.entry import EXIT_INTERRUPTED
+from mrs.cli.exit_codes import EXIT_INTERRUPTED
 from mrs.cli.log_output import LogFormat, LogLevel
 from mrs.cli.model_argument import ModelArguments, QuantizationOption, find_model
 from mrs.cli.options import (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrs.runtime.kv_cache import KVCache
-from mrs.runtime.scheduler import Row, Step
+from mrs.runtime.step import Row, Step
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

@@ -29,9 +29,10 @@ from mrs.runtime.generation import (
 )
 from mrs.runtime.grammar.compiler import GrammarCompiler
 from mrs.runtime.prompt_scoring import score_prompt
-from mrs.runtime.scheduler import Row, Scheduler, Step
+from mrs.runtime.scheduler import Scheduler
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.speculation.speculator import GuessCounts, Speculator
+from mrs.runtime.step import Row, Step
 from mrs.runtime.ticket import Choice, Published, Ticket
 from mrs.runtime.token_counts import TokenCounts
 from mrs.runtime.watchdog import DEFAULT_LIMIT, Watchdog

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrs.runtime.sampling.logprobs import RawLogprobs
-from mrs.runtime.scheduler import Row
+from mrs.runtime.step import Row
 from mrs.runtime.ticket import Choice
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mrs.errors import InvalidValueError, QueueFullError
 from mrs.runtime.cache_operations import CacheOperation
 from mrs.runtime.sequence import LEAST_TOGETHER, Sequence
 from mrs.runtime.slots import Slots
+from mrs.runtime.step import Row, Step
 
 HEADROOM = 32
 """Tokens for which an admitted sequence must have memory beyond those that it has: one that takes
@@ -59,54 +60,6 @@ class SchedulerConfig:
     row_bytes: Callable[[int], int] = one_byte_a_token
     can_reuse: Callable[[int, int], bool] = any_length
     max_logits: int = 1 << 20
-
-
-@dataclass(frozen=True)
-class Row:
-    """One slot's share of a step.
-
-    Attributes:
-        sequence: who is in the slot.
-        past: its tokens that are in the cache already.
-        new: its tokens that this step computes; 0 leaves the row idle.
-        draws: whether the logits of the last position give the next token.
-        scored: so many positions before that one (or, where nothing is drawn, so many last ones)
-            have logits that are wanted, too.
-        guesses: so many last ones of the new tokens are guesses; the logits before and of each
-            are wanted.
-    """
-
-    sequence: Sequence
-    past: int
-    new: int
-    draws: bool
-    scored: int = 0
-    guesses: int = 0
-
-    @property
-    def wanted(self) -> int:
-        """So many last positions have logits that are wanted."""
-        return self.scored + self.draws + self.guesses
-
-
-@dataclass(frozen=True)
-class Step:
-    """One run of the model over neighbouring slots.
-
-    Attributes:
-        first_slot: slot of the first row.
-        rows: one per slot; None where a slot is empty.
-        moves: what is done to the cache first, in order.
-    """
-
-    first_slot: int
-    rows: tuple[Row | None, ...]
-    moves: tuple[CacheOperation, ...] = ()
-
-    @property
-    def active(self) -> Iterable[Row]:
-        """Rows that compute something."""
-        return (row for row in self.rows if row is not None and row.new)
 
 
 class Scheduler:

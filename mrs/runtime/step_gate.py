@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.runtime.scheduler import Step
+from mrs.runtime.step import Step
 
 
 class StepGate:

@@ -9,8 +9,8 @@ import pytest
 
 from mrs.export.architectures.huggingface import open_huggingface
 from mrs.runtime.generation import SamplingParams
-from mrs.runtime.scheduler import Row, Step
 from mrs.runtime.sequence import Sequence
+from mrs.runtime.step import Row, Step
 from tests.export.test_parity_families import TOLERANCE, build
 from tests.reference.families import CASES
 from tests.reference.tiny_model import Reference

@@ -27,9 +27,9 @@ from mrs.runtime.decoder import Decoder
 from mrs.runtime.generation import SamplingParams
 from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.kv_cache_shape import KVCacheShape, KVCacheType
-from mrs.runtime.scheduler import Row, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.session_pool import SessionKey, open_session
+from mrs.runtime.step import Row, Step
 from tests.reference.families import CASES
 
 BY_NAME = {case.name: case for case in CASES}

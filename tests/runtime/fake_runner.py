@@ -22,8 +22,9 @@ from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.engine import Engine
 from mrs.runtime.generation import GenerationDelta, GenerationRequest, SamplingParams
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
-from mrs.runtime.scheduler import Row, Scheduler, SchedulerConfig, Step
+from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.speculation.speculator import Speculator
+from mrs.runtime.step import Row, Step
 from mrs.runtime.ticket import Published, Ticket
 from mrs.runtime.watchdog import DEFAULT_LIMIT
 

@@ -19,9 +19,10 @@ from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.engine import Engine
 from mrs.runtime.generation import GenerationRequest, SamplingParams
 from mrs.runtime.kv_cache import KVCache, KVCacheShape
-from mrs.runtime.scheduler import Row, Scheduler, SchedulerConfig, Step
+from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.session_pool import SessionKey, open_session
+from mrs.runtime.step import Row, Step
 from mrs.runtime.ticket import Published, Ticket
 from mrs.runtime.tokenizer import Tokenizer
 from tests.decoding import DirectDecoder

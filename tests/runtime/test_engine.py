@@ -20,7 +20,8 @@ from mrs.errors import (
     ShuttingDownError,
 )
 from mrs.runtime.generation import FinishReason, GenerationRequest, SamplingParams
-from mrs.runtime.scheduler import SchedulerConfig, Step
+from mrs.runtime.scheduler import SchedulerConfig
+from mrs.runtime.step import Step
 from mrs.runtime.ticket import Published, Ticket
 from tests.runtime import fake_runner
 from tests.runtime.fake_runner import (

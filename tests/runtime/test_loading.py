@@ -30,9 +30,9 @@ from mrs.model_repo.version import ModelVersion
 from mrs.runtime import kv_cache
 from mrs.runtime.generation import GenerationRequest, SamplingParams
 from mrs.runtime.loading import LoadedModel, load_served
-from mrs.runtime.scheduler import Row, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.session_pool import SessionKey, SessionPool, open_session
+from mrs.runtime.step import Row, Step
 from mrs.runtime.step_gate import SHARED_GATE
 from tests.decoding import DirectDecoder
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from mrs.errors import QueueFullError
 from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.generation import FinishReason, SamplingParams
-from mrs.runtime.scheduler import Scheduler, SchedulerConfig, Step
+from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.sequence import Sequence
+from mrs.runtime.step import Step
 
 CONFIG = SchedulerConfig(max_seqs=4, prefill_chunk=16, max_waiting=8)
 

@@ -11,8 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.generation import FinishReason, SamplingParams
-from mrs.runtime.scheduler import Scheduler, SchedulerConfig, Step
+from mrs.runtime.scheduler import Scheduler, SchedulerConfig
 from mrs.runtime.sequence import Sequence
+from mrs.runtime.step import Step
 
 PAGE = 8
 LONGEST = 160

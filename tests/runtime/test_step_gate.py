@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from mrs.runtime.scheduler import Step
+from mrs.runtime.step import Step
 from mrs.runtime.step_gate import GatedRunner, StepGate
 
 TIMEOUT = 10.0

@@ -15,9 +15,9 @@ from mrs.runtime.generation import SamplingParams
 from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.kv_cache_shape import KVCacheType
 from mrs.runtime.loading import load_served
-from mrs.runtime.scheduler import Row, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.session_pool import SessionKey, open_session
+from mrs.runtime.step import Row, Step
 from mrs.runtime.version_cache import cache_shape, graph_for
 
 SLOTS = 3

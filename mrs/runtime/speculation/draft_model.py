@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.kv_cache import KVCache
-from mrs.runtime.scheduler import Row, Step
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.speculation.proposer import Wish
+from mrs.runtime.step import Row, Step
 
 
 class _Runner(Protocol):
