@@ -48,6 +48,8 @@ class Announcement:
         more = f"\nLoaded when they are asked for: {printable(others)}\n" if others else ""
         if self._first.kind == "embedding":
             facts, example = f"texts of up to {self._first.max_model_len} tokens", self._vectors()
+        elif self._first.kind == "reranker":
+            facts, example = f"pairs of up to {self._first.max_model_len} tokens", self._ranking()
         else:
             slots = plural(self._slots, "slot")
             facts, example = f"{self._first.max_model_len} tokens of context, {slots}", self._chat()
@@ -77,6 +79,12 @@ class Announcement:
   client = OpenAI(base_url="{self._url}/v1", api_key="{self._key}")
   vectors = client.embeddings.create(model="{self._first.name}", input=["a cat", "a dog"])
   print(vectors.data[0].embedding)
+"""
+
+    def _ranking(self) -> str:
+        return f"""\
+  curl {self._url}/v1/rerank -H 'Content-Type: application/json'{self._header} \\
+    -d '{{"query": "Which animal barks?", "documents": ["A cat.", "A dog."]}}'
 """
 
     @property

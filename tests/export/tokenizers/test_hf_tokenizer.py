@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import tokenizers
+from tokenizers.processors import TemplateProcessing
 
 from mrs.errors import CheckpointError, CorruptCheckpointError, UnsupportedTokenizerError
 from mrs.export.tokenizers.convert import convert_tokenizer
 from mrs.export.tokenizers.hf_tokenizer import read_hf_tokenizer
 from mrs.export.tokenizers.token_types import TokenType
-from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
+from mrs.export.tokenizers.tokenizer_assets import PairTokens, TokenizerAssets
 from mrs.runtime.prompt_encoder import PromptEncoder
 from mrs.runtime.tokenizer import Tokenizer
 from tests.export.tokenizers.hf_folders import sentence_piece_file, write_json
@@ -253,6 +254,31 @@ def test_a_chat_has_one_bos_whoever_writes_it(
     assert ids == (BOS, CHAT_TOKENS.index("hello"))
 
 
+# --- two texts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        ("<s> $A:0 <e> $B:1 <e>:1", PairTokens((BOS,), (IM_END,), (IM_END,), 1)),
+        ("<s> $A <e> <e> $B <e>", PairTokens((BOS,), (IM_END, IM_END), (IM_END,), 0)),
+        ("$A <e> $B", PairTokens((), (IM_END,), (), 0)),
+        ("<s> $A $B", None),
+    ],
+    ids=["BERT", "RoBERTa", "only between", "nothing between"],
+)
+def test_the_post_processor_says_what_is_around_two_texts(
+    tmp_path: Path, pair: str, expected: PairTokens | None
+) -> None:
+    processor = TemplateProcessing(
+        single="$A", pair=pair, special_tokens=[("<s>", BOS), ("<e>", IM_END)]
+    )
+    fast = tokenizers.Tokenizer.from_buffer(FAST)
+    fast.post_processor = processor
+    folder = write_json(tmp_path, tokenizer=json.loads(fast.to_str()))
+    assert read_hf_tokenizer(folder).pair == expected
+
+
 # --- older files ---------------------------------------------------------------------------------
 
 
@@ -349,6 +375,7 @@ def test_a_list_of_word_pieces_gives_what_the_same_gguf_gives(tmp_path: Path) ->
     assets = read_hf_tokenizer(tmp_path)
     assert assets.tokenizer_json == expected.tokenizer_json
     assert (assets.bos_token_id, assets.add_bos, assets.end_token_id) == (2, True, 3)
+    assert assets.pair == expected.pair == PairTokens((2,), (3,), (3,), second_type=1)
 
 
 def test_a_cased_list_of_word_pieces_keeps_case_and_accents(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mrs.errors import CorruptCheckpointError, UnsupportedTokenizerError
 from mrs.export.tokenizers.convert import convert_tokenizer
-from mrs.export.tokenizers.tokenizer_assets import TokenizerAssets
+from mrs.export.tokenizers.tokenizer_assets import PairTokens, TokenizerAssets
 from mrs.runtime.detokenizer import Detokenizer
 from mrs.runtime.tokenizer import Tokenizer
 from tests.data.tokenizer.generate import PIECE_VOCABULARIES
@@ -144,6 +144,9 @@ def test_facts_that_a_kind_of_vocabulary_has_by_itself() -> None:
     assert (t5.bos_token_id, t5.add_bos, t5.end_token_id, t5.unk_token_id) == (None, False, 1, 2)
     bert = convert(word_piece_metadata())
     assert (bert.bos_token_id, bert.add_bos, bert.end_token_id) == (2, True, 3)
+    assert bert.pair == PairTokens((2,), (3,), (3,), second_type=1)
+    assert llama.pair == PairTokens((1,), (2, 2), (2,))
+    assert t5.pair is None
     assert (bert.pad_token_id, bert.unk_token_id) == (0, 1)
 
 
