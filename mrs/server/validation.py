@@ -29,6 +29,12 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
 
+def one_that_is_there(*names: str) -> dict[str, Any]:
+    """What a JSON schema says of a model that needs one of these fields."""
+    present = {"not": {"type": "null"}}
+    return {"anyOf": [{"required": [name], "properties": {name: present}} for name in names]}
+
+
 Parsed = TypeVar("Parsed", bound=RequestModel)
 
 

@@ -80,3 +80,18 @@ def test_the_page_needs_no_other_server(client: TestClient) -> None:
     policy = reply.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "connect-src 'self'" in policy
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [("TokenizeRequest", ["content", "prompt", "messages"]), ("ContentPart", ["text", "refusal"])],
+)
+def test_that_one_of_several_fields_must_be_there_is_told(
+    description: dict[str, Any], model: str, names: list[str]
+) -> None:
+    ways = description["components"]["schemas"][model]["anyOf"]
+    assert [way["required"] for way in ways] == [[name] for name in names]
+    assert all(
+        way["properties"][name] == {"not": {"type": "null"}}
+        for way, name in zip(ways, names, strict=True)
+    )

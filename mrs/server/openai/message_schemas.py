@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from mrs.server.openai.tool_schemas import MAX_TOOLS, CalledFunctionField, ToolCallField
-from mrs.server.validation import UNSUPPORTED, RequestModel
+from mrs.server.validation import UNSUPPORTED, RequestModel, one_that_is_there
 
 MEDIA_PARTS = frozenset({"image_url", "input_audio", "audio_url", "video_url", "file"})
 
 
 class ContentPart(RequestModel):
     """A piece of a message: text, or what an assistant said when it refused."""
+
+    model_config = ConfigDict(json_schema_extra=one_that_is_there("text", "refusal"))
 
     type: Literal["text", "refusal"] = "text"
     text: str | None = None

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from mrs.server.openai.sampling_fields import TokenId
-from mrs.server.validation import RequestModel
+from mrs.server.validation import RequestModel, one_that_is_there
 
 
 class TokenizeRequest(RequestModel):
     """A text, or a conversation with all fields of a chat completion, to make tokens of."""
+
+    model_config = ConfigDict(json_schema_extra=one_that_is_there("content", "prompt", "messages"))
 
     model: str | None = Field(None, description="The served model, or `default`.")
     content: str | None = Field(None, description="A text, as llama.cpp calls it.")
