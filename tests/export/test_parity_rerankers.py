@@ -21,6 +21,8 @@ from mrs.export.graph.matrix_formats import matrix_format
 from mrs.export.graph.weight_file import WeightFile
 from mrs.export.graph.weights import Weights
 from mrs.export.opened_model import open_model
+from mrs.model_repo.repository import ModelRepository
+from tests.export.tokenizers.vocabularies import unigram_metadata
 from tests.reference.gguf_embedding_form import write_gguf_reranker
 from tests.reference.tiny_reranker import (
     CASES,
@@ -28,6 +30,7 @@ from tests.reference.tiny_reranker import (
     TinyReranker,
     write_reference_reranker,
 )
+from tests.tiny_reranker import export
 
 TOLERANCE = 1e-4
 """Of the largest logit."""
@@ -164,6 +167,27 @@ def test_a_gguf_file_gives_the_logits_of_transformers(squeezed: bool, tmp_path: 
     found, expected = Reranker(path, tmp_path).score(case.rows()), RerankerReference.load(case)
     limit = TOLERANCE * np.abs(expected.logits).max()
     np.testing.assert_allclose(found, expected.logits, rtol=0, atol=limit)
+
+
+def test_a_gguf_file_joins_texts_as_xlm_roberta_does(tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == "xlm-roberta")
+    vocabulary = {
+        key: value[: case.config["vocab_size"]] if isinstance(value, list) else value
+        for key, value in unigram_metadata(bos_token_id=0, eos_token_id=1).items()
+    }
+    path = write_gguf_reranker(case, tmp_path / "model", vocabulary=vocabulary)
+    facts = export(path, ModelRepository(tmp_path / "repository")).lock.model.reranker
+    assert facts is not None
+    assert (facts.before, facts.between, facts.after) == ((0,), (1, 1), (1,))
+    assert (facts.token_types, facts.activation) == (False, "sigmoid")
+
+
+def test_a_gguf_file_without_the_first_layer_of_the_head_is_refused(tmp_path: Path) -> None:
+    """So are those that were made from BERT, whose pooler converters leave out."""
+    case = next(case for case in CASES if case.name == "xlm-roberta")
+    path = write_gguf_reranker(case, tmp_path / "model", left_out=("cls.weight", "cls.bias"))
+    with pytest.raises(UnsupportedArchitectureError, match="lacks the layer cls"):
+        open_model(path)
 
 
 def _folder_with(folder: Path, **config: Any) -> Path:

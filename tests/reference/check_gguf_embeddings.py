@@ -19,23 +19,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.reference.embedding_cases import CASES
-from tests.reference.gguf_embedding_form import write_gguf_embedding
+from tests.reference.gguf_embedding_form import write_gguf_embedding, write_gguf_reranker
 from tests.reference.tiny_embedding import EmbeddingReference
+from tests.reference.tiny_reranker import CASES as RERANKERS
+from tests.reference.tiny_reranker import RerankerReference
 
 _ERROR = 4  # ggml_log_level
 
 
 def embeddings(path: Path, texts: list[list[int]]) -> NDArray[np.float32]:
     """llama.cpp's vectors, normalised as its programs do."""
+    found = _run(path, texts, None)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def _run(path: Path, texts: list[list[int]], size: int | None) -> NDArray[np.float32]:
+    """What llama.cpp pools, of the model's width unless ``size`` says otherwise."""
     parameters = llama_cpp.llama_model_default_params()
     model = llama_cpp.llama_model_load_from_file(str(path).encode(), parameters)
     if model is None:
         raise SystemExit(f"llama.cpp does not load {path}")
-    size = llama_cpp.llama_model_n_embd(model)
+    size = size or int(llama_cpp.llama_model_n_embd(model))
     vectors = [_vector(model, tokens, size) for tokens in texts]
     llama_cpp.llama_model_free(model)
-    found: NDArray[np.float32] = np.stack(vectors)
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
+    return np.stack(vectors)
 
 
 def _vector(model: llama_cpp.llama_model_p, tokens: list[int], size: int) -> NDArray[np.float32]:
@@ -75,6 +82,14 @@ def main(names: list[str]) -> None:
         expected = EmbeddingReference.load(case).embeddings
         cosines = (found * expected).sum(axis=1)
         print(f"{case.name:24} cosine {cosines.min():.6f}  {np.abs(found - expected).max():.6f}")
+    for reranker in RERANKERS:
+        if reranker.name != "xlm-roberta" or (names and reranker.name not in names):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            path = write_gguf_reranker(reranker, Path(folder))
+            logits = _run(path, [ids for ids, _ in reranker.rows()], 1)[:, 0]
+        wanted = RerankerReference.load(reranker).logits
+        print(f"{reranker.name:24} logits {np.abs(logits - wanted).max():.6f}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,29 @@ def write_gguf_embedding(model: TinyEmbedding, folder: Path) -> Path:
     return write_gguf(folder / "model.gguf", metadata, tensors)
 
 
-def write_gguf_reranker(model: TinyReranker, folder: Path, *, squeezed: bool = False) -> Path:
-    """The same for a reranker made from RoBERTa; ``squeezed`` as old converters do it."""
+def write_gguf_reranker(
+    model: TinyReranker,
+    folder: Path,
+    *,
+    squeezed: bool = False,
+    vocabulary: Mapping[str, Any] | None = None,
+    left_out: Sequence[str] = (),
+) -> Path:
+    """The same for a reranker made from RoBERTa.
+
+    Args:
+        model: the one.
+        folder: where.
+        squeezed: the output layer is a vector, as old converters store it.
+        vocabulary: metadata of one; by default there is none.
+        left_out: tensors that are not stored.
+    """
     checkpoint = open_model(write_reference_reranker(model, folder)).checkpoint
     metadata = {**_metadata(checkpoint, "bert"), "bert.pooling_type": 4}
     metadata["bert.attention.causal"] = False
+    metadata.update(vocabulary or {})
+    metadata["tokenizer.ggml.token_type_count"] = 1
+    metadata["bert.classifier.output_labels"] = ["LABEL_0"]
     tensors = {
         name.replace("cls_output", "cls.output"): _as_stored(checkpoint, name)
         for name in checkpoint.tensors
@@ -59,6 +78,8 @@ def write_gguf_reranker(model: TinyReranker, folder: Path, *, squeezed: bool = F
     cut = tensors["position_embd.weight"][int(model.config["pad_token_id"]) + 1 :]
     tensors["position_embd.weight"] = np.ascontiguousarray(cut)
     metadata["bert.context_length"] = len(cut)
+    for name in left_out:
+        del tensors[name]
     if squeezed:
         tensors["cls.output.weight"] = tensors["cls.output.weight"].reshape(-1)
     return write_gguf(folder / "model.gguf", metadata, tensors)
