@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ def _feeds(facts: RerankerFacts, query: list[int], document: list[int]) -> Feeds
     query = query[: room // 2]
     start = [*facts.before, *query, *facts.between]
     row = [*start, *document[: room - len(query)], *facts.after]
-    feeds = {
+    feeds: dict[str, NDArray[Any]] = {
         "input_ids": np.array([row], dtype=np.int64),
         "sequence_lengths": np.array([len(row)], dtype=np.int32),
     }

@@ -102,7 +102,8 @@ def test_gguf_poolings(kind: int, pooling: Pooling) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "message"), [(0, "names no pooling"), (4, "lacks the layer cls"), (7, "type 7"), ("x", "'x'")]
+    ("kind", "message"),
+    [(0, "names no pooling"), (4, "lacks the layer cls"), (7, "type 7"), ("x", "'x'")],
 )
 def test_other_gguf_poolings_are_refused(kind: Any, message: str) -> None:
     with pytest.raises(UnsupportedArchitectureError, match=message):
