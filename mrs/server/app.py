@@ -100,6 +100,7 @@ def create_app(
             *(MessagesRequest, CountTokensRequest, MessageStreamEvent),
             *(ResponsesRequest, ResponseStreamEvent),
         ],
+        settings.access,
     )
     add_error_handlers(app)
     observers: list[RequestObserver] = [AccessLog()] if settings.access_log else []

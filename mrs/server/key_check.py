@@ -54,7 +54,7 @@ class KeyCheckMiddleware:
     def _principal(self, scope: Scope) -> str:
         path = scope["path"]
         key = self._key(scope)
-        if self._policy.keys and key is None and not self._is_public(path):
+        if self._policy.keys and key is None and not is_public(path, self._policy):
             raise WrongKeyError(
                 "The request needs an API key of this server.",
                 hint="Send it as 'Authorization: Bearer KEY' or 'x-api-key: KEY'.",
@@ -84,10 +84,10 @@ class KeyCheckMiddleware:
                 found = self._policy.keys.find(presented)
         return found
 
-    def _is_public(self, path: str) -> bool:
-        return self._policy.public_health and (
-            path in PUBLIC_PATHS or path.startswith(_PUBLIC_ROOT)
-        )
+
+def is_public(path: str, policy: AccessPolicy) -> bool:
+    """Whether a path is for those without a key too."""
+    return policy.public_health and (path in PUBLIC_PATHS or path.startswith(_PUBLIC_ROOT))
 
 
 def is_admin(path: str) -> bool:

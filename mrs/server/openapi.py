@@ -12,6 +12,9 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from mrs.server.access_keys import AccessPolicy
+from mrs.server.openapi_access import describe_access
+
 _REFERENCE = "#/components/schemas/{model}"
 # The page holds its own style and script, and may talk to this server alone.
 _PAGE_POLICY = (
@@ -31,12 +34,13 @@ def json_body(name: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def describe(app: FastAPI, models: Sequence[type[BaseModel]]) -> None:
-    """Make ``/openapi.json`` hold the schemas of models that only references name."""
+def describe(app: FastAPI, models: Sequence[type[BaseModel]], access: AccessPolicy) -> None:
+    """Make ``/openapi.json`` hold the schemas of models that only references name, and keys."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = _schema(app, models)
+            describe_access(app.openapi_schema, access)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

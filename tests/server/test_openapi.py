@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from mrs.server.access_keys import AccessPolicy, KeyRing, access_key
+from mrs.server.app import create_app
+from mrs.server.settings import ServerSettings
+from tests.server.fake_engine import FakeEngine, served
+
 
 @pytest.fixture
 def description(client: TestClient) -> dict[str, Any]:
@@ -95,3 +100,36 @@ def test_that_one_of_several_fields_must_be_there_is_told(
         way["properties"][name] == {"not": {"type": "null"}}
         for way, name in zip(ways, names, strict=True)
     )
+
+
+def test_the_keys_that_are_needed_are_told() -> None:
+    keys = KeyRing([access_key("a"), access_key("b", admin=True)])
+    app = create_app(served(FakeEngine()), ServerSettings(access=AccessPolicy(keys)))
+    client = TestClient(app, base_url="http://127.0.0.1")
+    description = client.get("/openapi.json").json()
+    told = {
+        path: (
+            {next(iter(way)) for way in operation.get("security", ())},
+            operation["responses"].keys() & {"401", "403"},
+        )
+        for path, operations in description["paths"].items()
+        for operation in operations.values()
+    }
+    schemes = set(description["components"]["securitySchemes"])
+    assert len(schemes) == 2
+    assert told["/health"] == (set(), set())
+    assert told["/v1/chat/completions"] == (schemes, {"401"})
+    assert told["/v1/system/info"] == (schemes, {"401", "403"})
+    # A tool that reads the description finds the replies as they are.
+    assert client.get("/v1/models").status_code == 401
+    assert client.get("/v1/system/info", headers={"x-api-key": "a"}).status_code == 403
+
+
+def test_without_keys_none_are_told(description: dict[str, Any]) -> None:
+    assert "securitySchemes" not in description["components"]
+    responses = [
+        operation["responses"]
+        for operations in description["paths"].values()
+        for operation in operations.values()
+    ]
+    assert not any({"401", "403"} & replies.keys() for replies in responses)
