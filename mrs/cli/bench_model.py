@@ -96,8 +96,10 @@ def _load(
 ) -> LoadedModel:
     from mrs.errors import UsageError
     from mrs.runtime.loading import load_served
+    from mrs.runtime.model_kind import require_generator
     from mrs.runtime.speculation.options import SpeculationOptions
 
+    require_generator(version)
     longest = max(test.length for test in tests)
     context = version.lock.model.context_length
     if longest > context:
