@@ -40,8 +40,9 @@ def check_sampling(sampling: SamplingParams, vocab_size: int) -> None:
     """
     for name, bounds in _BOUNDS.items():
         _check(name, getattr(sampling, name), bounds)
-    if not (math.isfinite(sampling.repetition_penalty) and sampling.repetition_penalty > 0):
-        raise out_of_range("repetition_penalty", sampling.repetition_penalty, "above 0")
+    # Logits are divided by it: the smallest of floats would make them infinite.
+    if not 0.01 <= sampling.repetition_penalty < math.inf:
+        raise out_of_range("repetition_penalty", sampling.repetition_penalty, "at least 0.01")
     if sampling.max_tokens is not None and sampling.min_tokens > sampling.max_tokens:
         allowed = f"at most max_tokens, which is {sampling.max_tokens}"
         raise out_of_range("min_tokens", sampling.min_tokens, allowed)

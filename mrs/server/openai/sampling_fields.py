@@ -83,7 +83,7 @@ class SamplingFields(RequestModel):
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
     repetition_penalty: float | None = Field(
-        None, gt=0, le=100, description="Above 1 makes tokens of prompt and answer less likely."
+        None, ge=0.01, le=100, description="Above 1 makes tokens of prompt and answer less likely."
     )
     logit_bias: LogitBias | None = Field(
         None, description="Token ids as keys; what is added to their logits as values."
@@ -138,5 +138,5 @@ class SamplingFields(RequestModel):
         None, ge=-1, description="llama.cpp's name of `penalty_window`."
     )
     repeat_penalty: float | None = Field(
-        None, gt=0, le=100, description="llama.cpp's name of `repetition_penalty`."
+        None, ge=0.01, le=100, description="llama.cpp's name of `repetition_penalty`."
     )

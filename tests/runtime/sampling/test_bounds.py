@@ -31,6 +31,7 @@ def test_the_usual_numbers_pass() -> None:
         ({"frequency_penalty": 101.0}, "frequency_penalty"),
         ({"presence_penalty": math.nan}, "presence_penalty"),
         ({"repetition_penalty": 0.0}, "repetition_penalty"),
+        ({"repetition_penalty": 5e-324}, "repetition_penalty"),
         ({"repetition_penalty": math.inf}, "repetition_penalty"),
         ({"mirostat_tau": -1.0}, "mirostat_tau"),
         ({"mirostat_eta": 2.0}, "mirostat_eta"),

@@ -133,6 +133,7 @@ def test_sampling_fields_reach_the_engine(fields: dict[str, Any], expected: Samp
         ({"frequency_penalty": 2.5}, "frequency_penalty"),
         ({"presence_penalty": "1"}, "presence_penalty"),
         ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"repetition_penalty": 5e-324}, "repetition_penalty"),
         ({"dry_multiplier": -1}, "dry_multiplier"),
         ({"dry_base": 0.5}, "dry_base"),
         ({"dry_allowed_length": 0}, "dry_allowed_length"),
