@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mrs.errors import UsageError
+from mrs.memory import give_memory_back
 from mrs.model_repo.lock_file import artifact_digest
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.speculation.options import NO_SPECULATION, SpeculationOptions
@@ -148,6 +149,8 @@ class RepositoryModel:
                 digest=self._description.digest,
             )
             chat_format(model).warm_up()
+            # Vocabularies and graphs were read in large pieces that nobody needs any more.
+            give_memory_back()
             return OpenModel(model, closing.pop_all().close)
         raise AssertionError("unreachable")
 

@@ -39,7 +39,8 @@ def test_measuring_keeps_no_float32_weights_in_memory(
     assert result.code == 0, result.err
     size, float32 = result.json["size"], smollm2_fp32.size
     print(f"measured: peak {result.peak / MB:.0f} MB, artifact {size / MB:.0f} MB")
-    assert result.peak <= size + float32 + 100 * MB
+    # The model is open twice, with either type of KV cache; the float32 weights are mapped once.
+    assert result.peak <= 2 * size + float32 + 100 * MB
 
 
 class MeasuredServer:

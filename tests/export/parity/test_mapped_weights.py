@@ -11,6 +11,7 @@ import pytest
 
 from mrs.export.parity import mapped_weights
 from mrs.export.parity.mapped_weights import lean_mapping
+from mrs.mapped_files import clean_mappings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux")
 
@@ -56,7 +57,7 @@ class Once(threading.Event):
 def test_pages_are_given_back_and_come_again(file: Path, mapping: mmap.mmap) -> None:
     before = touch(mapping)
     assert resident(file) == SIZE
-    ranges = list(mapped_weights._mappings(file))
+    ranges = list(clean_mappings(file))
     assert sum(length for _, length in ranges) == SIZE
     mapped_weights._give_back(ranges, Once())
     assert resident(file) == 0
@@ -67,8 +68,8 @@ def test_other_mappings_are_left_alone(file: Path, mapping: mmap.mmap, tmp_path:
     touch(mapping)
     other = tmp_path / "other"
     other.write_bytes(b"x")
-    assert list(mapped_weights._mappings(other)) == []
-    mapped_weights._give_back(list(mapped_weights._mappings(other)), Once())
+    assert list(clean_mappings(other)) == []
+    mapped_weights._give_back(list(clean_mappings(other)), Once())
     assert resident(file) == SIZE
 
 
