@@ -73,7 +73,9 @@ def compilable(grammar: Grammar) -> str:
         raise InvalidGrammarError(
             f"The grammar has {size} bytes; at most {MOST_SOURCE_BYTES} are allowed."
         )
-    if not grammar.source.strip():
+    # White space is a pattern like any other, and in other grammars it is nothing.
+    is_pattern = grammar.kind is GrammarKind.REGEX
+    if not (grammar.source if is_pattern else grammar.source.strip()):
         raise InvalidGrammarError("The grammar is empty.")
     if grammar.kind is GrammarKind.JSON_SCHEMA:
         return _top_level({"json_schema": _schema(grammar.source)})

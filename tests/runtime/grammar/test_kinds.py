@@ -65,6 +65,12 @@ def test_the_librarys_own_form(compiler: GrammarCompiler) -> None:
     assert accepts(constrained(compiler, grammar), "é!")
 
 
+@pytest.mark.parametrize("choice", [" ", "\n", "\t ", "\x85", "\u2028"])
+def test_white_space_is_a_choice_and_a_pattern(compiler: GrammarCompiler, choice: str) -> None:
+    for grammar in (choice_grammar([choice]), regex_grammar(choice)):
+        assert accepts(constrained(compiler, grammar), choice)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4)
