@@ -32,9 +32,9 @@ class Contender:
     model: str
     rates: dict[int, list[dict[str, float]]] = field(default_factory=dict)
 
-    def measure(self, depth: int) -> None:
+    def measure(self, depth: int, repetitions: int) -> None:
         command = [self.python, "-m", "benchmarks.contenders", self.name, self.model]
-        command += ["--depth", str(depth)]
+        command += ["--depth", str(depth), "--repetitions", str(repetitions)]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
         if found.returncode:
             sys.exit(f"{self.name}: {found.stderr[-2000:]}")
@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("--peer", action="append", required=True, metavar="NAME=PYTHON[=MODEL]")
     parser.add_argument("--depth", type=int, nargs="+", default=[0])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repetitions", type=int, default=3, help="of each test in a round")
     arguments = parser.parse_args()
     contenders = [
         Contender("mrs", sys.executable, arguments.version),
@@ -87,7 +88,7 @@ def main() -> None:
     for number in range(arguments.rounds):
         for depth in arguments.depth:
             for contender in contenders:
-                contender.measure(depth)
+                contender.measure(depth, arguments.repetitions)
             figures = "  ".join(
                 contender.name + " " + "/".join(
                     f"{rate:.1f}" for rate in contender.rates[depth][-1].values()

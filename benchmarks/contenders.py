@@ -226,7 +226,9 @@ def main() -> None:
     parser.add_argument("contender", choices=CONTENDERS)
     parser.add_argument("model")
     parser.add_argument("--depth", type=int, default=0)
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     arguments = parser.parse_args()
+    globals()["REPETITIONS"] = arguments.repetitions
     print(json.dumps(CONTENDERS[arguments.contender](arguments.model, arguments.depth)))
 
 
