@@ -18,7 +18,14 @@ from mrs.export.architectures.spec import DecoderSpec
 from mrs.export.locked import require_same_artifact, require_same_inputs
 from mrs.export.model_writer import make_formats, write_float32, write_model
 from mrs.export.parity.embedding_proof import ExportedEmbedder, prove_embedder
-from mrs.export.parity.proof import ExportedModel, ParityMode, Proof, ReferenceMaker, prove
+from mrs.export.parity.proof import (
+    NOT_ASKED_FOR,
+    ExportedModel,
+    ParityMode,
+    Proof,
+    ReferenceMaker,
+    prove,
+)
 from mrs.export.parity.quality_gate import NO_GATE, QualityGate
 from mrs.export.parity.reference_size import obstacle
 from mrs.export.parity.reranker_proof import ExportedReranker, prove_reranker
@@ -165,7 +172,7 @@ def export_model(
             plan, formats, staged.path / "cpu", progress, "Write weights", int8_cache=True
         )
         write_manifest(staged.path, package_name=name)
-        unscaled = _measure_cache(plan, tensors, staged.path, progress)
+        unscaled = _measure_cache(request.parity, plan, tensors, staged.path, progress)
         proof = _prove(request, plan, tensors, staged, repository.stage(name), progress)
         if locked is None:
             request.gate.require(f"The export of {name}", proof.parity)
@@ -290,11 +297,20 @@ def _write_assets(plan: Plan, folder: Path) -> None:
 
 
 def _measure_cache(
-    plan: Plan, tensors: dict[str, TensorRecord], folder: Path, progress: Progress
+    mode: ParityMode,
+    plan: Plan,
+    tensors: dict[str, TensorRecord],
+    folder: Path,
+    progress: Progress,
 ) -> UnmeasuredParity | None:
-    """Write the scales of the 8-bit KV cache; tells why, if it could not."""
+    """Write the scales of the 8-bit KV cache; tells why, if it did not."""
     if not isinstance(plan.spec, DecoderSpec):
         return None
+    if mode is ParityMode.NEVER:
+        return UnmeasuredParity(not_measured=NOT_ASKED_FOR)
+    # The model has to run for them, which takes its whole size in memory.
+    if mode is ParityMode.AUTO and (reason := obstacle(plan.parameters, folder)) is not None:
+        return UnmeasuredParity(not_measured=reason)
     from mrs.export.calibration.cache_scales import write_cache_scales
 
     with progress.phase("Measure KV cache"):

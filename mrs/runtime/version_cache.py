@@ -27,7 +27,7 @@ def graph_for(version: ModelVersion, type: KVCacheType) -> Path:
         )
         raise UsageError(
             f"{version.reference} has no scales for an 8-bit KV cache ({reason:.200}).",
-            hint="Export the model again, or leave --kv-cache-type out.",
+            hint="Export the model again with --parity always, or leave --kv-cache-type out.",
             param="kv_cache_type",
         )
     return version.int8_cache_graph_path

@@ -33,6 +33,8 @@ from mrs.model_repo.measurements import Measurements
 from mrs.model_repo.staging import StagedVersion
 from mrs.model_repo.storage import is_storage_failure
 
+NOT_ASKED_FOR = "it was not asked for (--parity never)"
+
 
 class ParityMode(StrEnum):
     """When to measure: ``AUTO`` unless the float32 graph is too large for this machine."""
@@ -109,7 +111,7 @@ def prove(
         MrsError: the float32 graph cannot be written.
     """
     if mode is ParityMode.NEVER:
-        return _unmeasured("it was not asked for (--parity never)")
+        return _unmeasured(NOT_ASKED_FOR)
     try:
         import_onnx_runtime()
     except RuntimeUnavailableError:

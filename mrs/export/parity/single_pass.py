@@ -16,7 +16,7 @@ from mrs.errors import ModelLoadError, RuntimeUnavailableError
 from mrs.export.parity.graph_runner import first_line, open_graph
 from mrs.export.parity.mapped_weights import lean_mapping
 from mrs.export.parity.onnx_runtime import import_onnx_runtime
-from mrs.export.parity.proof import ParityMode, ReferenceMaker
+from mrs.export.parity.proof import NOT_ASKED_FOR, ParityMode, ReferenceMaker
 from mrs.export.parity.reference_size import obstacle
 from mrs.export.progress import Progress
 from mrs.model_repo.lock import UnmeasuredParity
@@ -67,7 +67,7 @@ def run_both(
         MrsError: the float32 graph cannot be written.
     """
     if mode is ParityMode.NEVER:
-        return UnmeasuredParity(not_measured="it was not asked for (--parity never)")
+        return UnmeasuredParity(not_measured=NOT_ASKED_FOR)
     try:
         import_onnx_runtime()
     except RuntimeUnavailableError:

@@ -289,7 +289,12 @@ def test_an_8_bit_cache_is_measured_beside(tiny: TinyExport) -> None:
     assert measured.mean_kl <= measured.max_kl
 
 
-def test_an_8_bit_cache_that_is_not_measured_is_there_all_the_same(tiny: TinyExport) -> None:
+def test_what_is_not_measured_has_no_8_bit_cache_and_is_the_same_artifact(
+    tiny: TinyExport,
+) -> None:
     version = tiny.export(parity=ParityMode.NEVER)
     assert isinstance(version.lock.int8_cache, UnmeasuredParity)
-    assert version.has_int8_cache
+    assert not version.has_int8_cache
+    measured = tiny.export(parity=ParityMode.ALWAYS)
+    assert measured.has_int8_cache
+    assert artifact_digest(measured.lock) == artifact_digest(version.lock)
