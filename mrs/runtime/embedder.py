@@ -180,13 +180,18 @@ class Embedder:
 
 @contextmanager
 def open_embedder(
-    version: ModelVersion, *, threads: int | None = None, pool: SessionPool = _POOL
+    version: ModelVersion,
+    *,
+    threads: int | None = None,
+    alone: bool = True,
+    pool: SessionPool = _POOL,
 ) -> Iterator[Embedder]:
     """Load an embedding model for as long as the context lasts.
 
     Args:
         version: what to load.
         threads: threads per operator; None means the processors that this process may use.
+        alone: no other model computes in this process.
         pool: where the session comes from.
 
     Raises:
@@ -198,7 +203,7 @@ def open_embedder(
     facts = require_embedding(version)
     check_files(version)
     tokenizer = Tokenizer.from_file(version.tokenizer_path)
-    key = SessionKey(version.graph_path, usable_cpus() if threads is None else threads)
+    key = SessionKey(version.graph_path, usable_cpus() if threads is None else threads, alone)
     with pool.session(key) as session:
         yield Embedder(session, tokenizer, version.lock.model, facts)
 

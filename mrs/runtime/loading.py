@@ -98,6 +98,7 @@ def load_served(
     step_timeout: float = DEFAULT_LIMIT,
     generation_config: bool = True,
     speculation: SpeculationOptions = NO_SPECULATION,
+    alone: bool = True,
     pool: SessionPool = _POOL,
 ) -> LoadedModel:
     """Load a version and start its engine; returns once a warm-up token was produced.
@@ -116,6 +117,7 @@ def load_served(
         step_timeout: seconds after which a step of the model is cut, and its requests fail.
         generation_config: read how the model's authors sample; without, nothing is known of it.
         speculation: what guesses tokens, if anything.
+        alone: no other model computes in this process; not true where it may, it is slower.
         pool: where the sessions come from.
 
     Raises:
@@ -136,7 +138,8 @@ def load_served(
         _check_option("--max-waiting", max_waiting, 0, MOST_WAITING)
         if not step_timeout > 0:
             raise UsageError(f"--step-timeout is {step_timeout:g} seconds; it must be above 0.")
-        bounds = _Bounds(max_waiting, step_timeout, speculation)
+        alone = alone and speculation.draft is None
+        bounds = _Bounds(max_waiting, step_timeout, speculation, alone)
         if speculation.draft is not None:
             check_draft(speculation.draft, version, parts.tokenizer)
         engine = _open(version, parts, memory, bounds, pool, bridge.publish, stack)
@@ -173,11 +176,13 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """How many may wait, how long a step may take in seconds, and what guesses tokens."""
+    """How many may wait, how long a step may take in seconds, what guesses tokens, and who else
+    computes."""
 
     max_waiting: int
     step_timeout: float
     speculation: SpeculationOptions
+    alone: bool
 
 
 @dataclass(frozen=True)
@@ -274,7 +279,7 @@ def _open(
     if memory.budget is not None:
         least = parts.max_length if memory.whole_context else min(64, parts.max_length)
         check_budget(memory.budget, row_bytes, least)
-    key = SessionKey(graph_for(version, parts.cache_type), parts.threads)
+    key = SessionKey(graph_for(version, parts.cache_type), parts.threads, bounds.alone)
     decoder = Decoder(stack.enter_context(pool.session(key)), cache, facts.vocab_size)
     stack.callback(decoder.close)
     # Only now, when the weights are in memory, is it known what they leave free.

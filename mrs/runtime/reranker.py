@@ -150,13 +150,18 @@ class Reranker:
 
 @contextmanager
 def open_reranker(
-    version: ModelVersion, *, threads: int | None = None, pool: SessionPool = _POOL
+    version: ModelVersion,
+    *,
+    threads: int | None = None,
+    alone: bool = True,
+    pool: SessionPool = _POOL,
 ) -> Iterator[Reranker]:
     """Load a reranker for as long as the context lasts.
 
     Args:
         version: what to load.
         threads: threads per operator; None means the processors that this process may use.
+        alone: no other model computes in this process.
         pool: where the session comes from.
 
     Raises:
@@ -168,7 +173,7 @@ def open_reranker(
     facts = require_reranker(version)
     check_files(version)
     tokenizer = Tokenizer.from_file(version.tokenizer_path)
-    key = SessionKey(version.graph_path, usable_cpus() if threads is None else threads)
+    key = SessionKey(version.graph_path, usable_cpus() if threads is None else threads, alone)
     with pool.session(key) as session:
         yield Reranker(session, tokenizer, facts)
 

@@ -33,10 +33,12 @@ class SessionKey:
     Attributes:
         graph: path of ``model.onnx``, its weights beside it.
         threads: threads of each operator, the calling one included.
+        alone: no other session computes in this process: its threads may spin between two steps.
     """
 
     graph: Path
     threads: int
+    alone: bool = True
 
 
 @dataclass
@@ -102,7 +104,7 @@ def open_session(key: SessionKey) -> InferenceSession:
         RuntimeUnavailableError: ONNX Runtime is missing or too old.
     """
     ort = _onnxruntime()
-    options = _session_options(ort, key.threads)
+    options = _session_options(ort, key)
     try:
         # With denormals as zero, ONNX Runtime sets the floating-point unit of the thread that opens
         # its first session, for good: that must not be the caller's.
@@ -133,16 +135,17 @@ def require_runtime() -> str:
     return str(_onnxruntime().__version__)
 
 
-def _session_options(ort: Any, threads: int) -> Any:
+def _session_options(ort: Any, key: SessionKey) -> Any:
     options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = key.threads
     options.inter_op_num_threads = 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     # Every prefill has another shape: remembered allocation patterns would only pile up.
     options.enable_mem_pattern = False
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    # Within a step, threads that spin are worth a lot; after it, it is another model's turn.
-    options.add_session_config_entry("session.force_spinning_stop", "1")
+    # Within a step, threads that spin are worth a lot; after it, it may be another model's turn.
+    if not key.alone:
+        options.add_session_config_entry("session.force_spinning_stop", "1")
     # Fatal errors alone: of all others it raises an exception, which says the same.
     options.log_severity_level = 4
     return options

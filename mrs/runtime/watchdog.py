@@ -13,6 +13,7 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_LIMIT = 120.0
 """Seconds: many times what the longest step takes on a slow and busy machine."""
+_ENDS_WITHIN = 5.0
 _GRACE_SHARE = 0.25
 
 
@@ -59,8 +60,10 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Watch no more. The thread, which holds all that it could interrupt, has ended after."""
         self._over.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(_ENDS_WITHIN)
 
     def begin(self) -> None:
         """A step begins."""

@@ -74,6 +74,7 @@ class EngineOptions:
     prefix_cache_bytes: int | None = None
     generation_config: bool = True
     speculation: SpeculationOptions = NO_SPECULATION
+    alone: bool = True
     tool_format: str | None = None
 
     def arguments(self) -> Mapping[str, Any]:
@@ -160,7 +161,9 @@ class RepositoryModel:
 
         with ExitStack() as closing:
             embedder = closing.enter_context(
-                open_embedder(self.version, threads=self._options.threads)
+                open_embedder(
+                    self.version, threads=self._options.threads, alone=self._options.alone
+                )
             )
             tokenizer = Tokenizer.from_file(self.version.tokenizer_path)
             model = ServedEmbedder(self._description, embedder, tokenizer)
@@ -172,7 +175,9 @@ class RepositoryModel:
 
         with ExitStack() as closing:
             reranker = closing.enter_context(
-                open_reranker(self.version, threads=self._options.threads)
+                open_reranker(
+                    self.version, threads=self._options.threads, alone=self._options.alone
+                )
             )
             model = ServedReranker(self._description, reranker)
             return OpenModel(model, closing.pop_all().close)
@@ -199,11 +204,14 @@ def repository_models(
 
 
 def _fitting(options: EngineOptions, version: ModelVersion, models: int) -> EngineOptions:
-    """With several models, ``max_model_len`` bounds those that can be longer."""
-    longest = version.lock.model.context_length
-    if models == 1 or options.max_model_len is None or options.max_model_len <= longest:
+    """With several models, ``max_model_len`` bounds those that can be longer, and none is alone."""
+    if models == 1:
         return options
-    return replace(options, max_model_len=longest)
+    longest = version.lock.model.context_length
+    wanted = options.max_model_len
+    return replace(
+        options, alone=False, max_model_len=None if wanted is None else min(wanted, longest)
+    )
 
 
 def _describe(version: ModelVersion, options: EngineOptions, name: str) -> ModelDescription:

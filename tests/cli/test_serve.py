@@ -150,6 +150,7 @@ def test_options_reach_the_engine(run: Run, loader: Loader) -> None:
         "prefix_cache_bytes": None,
         "generation_config": True,
         "speculation": SpeculationOptions(),
+        "alone": True,
     }
     draft = loader.calls[1][0]
     given = {
@@ -163,6 +164,7 @@ def test_options_reach_the_engine(run: Run, loader: Loader) -> None:
         "prefix_cache_bytes": 1000,
         "generation_config": False,
         "speculation": SpeculationOptions(prompt_lookup=True, draft=draft, most=3),
+        "alone": True,
     }
     assert [(version.reference, options) for version, options in loader.calls] == [
         ("tiny:1", usual),

@@ -237,8 +237,8 @@ def test_an_onnx_runtime_that_lacks_a_library_is_not_called_missing(
         open_session(KEY)
 
 
-def test_threads_of_a_session_that_is_idle_do_not_spin(tiny: ModelVersion) -> None:
+def test_threads_of_an_idle_session_do_not_spin_where_others_compute(tiny: ModelVersion) -> None:
     """They would keep those of another model from running."""
-    session = open_session(SessionKey(tiny.graph_path, threads=2))
+    session = open_session(SessionKey(tiny.graph_path, threads=2, alone=False))
     entry = session.get_session_options().get_session_config_entry
     assert entry("session.force_spinning_stop") == "1"

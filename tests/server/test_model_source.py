@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,14 @@ def test_a_closed_model_is_free_to_go(tiny: ModelVersion) -> None:
     del opened
     gc.collect()
     assert tokenizer() is None
+
+
+def test_of_several_models_none_has_the_processors_alone(tiny: ModelVersion) -> None:
+    other = replace(tiny, name="other")
+    wanted = EngineOptions(max_model_len=100_000)
+    one, two = repository_models([tiny, other], wanted)
+    context = tiny.lock.model.context_length
+    assert [source._options for source in (one, two)] == [
+        EngineOptions(max_model_len=context, alone=False)
+    ] * 2
+    assert repository_models([tiny], wanted)[0]._options == wanted

@@ -138,7 +138,7 @@ def _open_draft(
     pool: SessionPool,
     stack: ExitStack,
 ) -> DraftModel:
-    key = SessionKey(draft.graph_path, around.threads)
+    key = SessionKey(draft.graph_path, around.threads, alone=False)
     facts = draft.lock.model
     decoder = Decoder(stack.enter_context(pool.session(key)), cache, facts.vocab_size)
     stack.callback(decoder.close)
