@@ -15,12 +15,22 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 THREADS = 2
 DECODED = 128
 PROMPT = 512
-REPETITIONS = 3
+
+
+@dataclass
+class Settings:
+    """What all contenders do alike."""
+
+    repetitions: int = 3
+
+
+settings = Settings()
 
 Rates = dict[str, float]
 
@@ -32,7 +42,7 @@ def prompt(length: int, seed: int = 0) -> list[int]:
 
 def median_rate(tokens: int, run: Callable[[], float]) -> float:
     run()
-    return tokens / statistics.median(run() for _ in range(REPETITIONS))
+    return tokens / statistics.median(run() for _ in range(settings.repetitions))
 
 
 def difference_rate(tokens: int, seconds: Callable[[int], float], depth: int) -> float:
@@ -57,7 +67,7 @@ def mrs(folder: str, depth: int) -> Rates:
 
     def rate(kind: TestKind, tokens: int) -> float:
         test = BenchmarkTest(kind, tokens, depth, batch=1)
-        found = asyncio.run(run_test(loaded.engine, test, loaded.vocab_size, REPETITIONS))
+        found = asyncio.run(run_test(loaded.engine, test, loaded.vocab_size, settings.repetitions))
         return statistics.median(found.samples)
 
     try:
@@ -227,9 +237,9 @@ def main() -> None:
     parser.add_argument("contender", choices=CONTENDERS)
     parser.add_argument("model")
     parser.add_argument("--depth", type=int, default=0)
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--repetitions", type=int, default=settings.repetitions)
     arguments = parser.parse_args()
-    globals()["REPETITIONS"] = arguments.repetitions
+    settings.repetitions = arguments.repetitions
     print(json.dumps(CONTENDERS[arguments.contender](arguments.model, arguments.depth)))
 
 
