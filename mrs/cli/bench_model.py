@@ -45,7 +45,13 @@ def bench_model(options: ModelBench, *, as_json: bool) -> None:
     tests = _tests(options.prompt_tokens, options.generated_tokens, options.depth, options.batch)
     repetitions = options.repetitions
     repository = open_repository(options.repo)
-    version = find_model(options.model, repository, options.quant, silent=as_json)
+    version = find_model(
+        options.model,
+        repository,
+        options.quant,
+        silent=as_json,
+        int8_cache=options.kv_cache_type is KvCacheType.INT8,
+    )
     draft = None
     if options.draft_model is not None:
         draft = find_model(options.draft_model, repository, options.quant, silent=as_json)

@@ -43,7 +43,12 @@ QuantizationOption = Annotated[
 
 
 def find_model(
-    model: str, repository: ModelRepository, quant: Quantization, *, silent: bool
+    model: str,
+    repository: ModelRepository,
+    quant: Quantization,
+    *,
+    silent: bool,
+    int8_cache: bool = False,
 ) -> ModelVersion:
     """Find a version, exporting the model first if ``model`` is a source.
 
@@ -54,6 +59,7 @@ def find_model(
         repository: where versions are looked for, and where an export goes.
         quant: how an export stores weights.
         silent: show no progress.
+        int8_cache: an export measures what an 8-bit KV cache needs.
 
     Raises:
         MrsError: there is no such model, or it cannot be exported.
@@ -66,7 +72,7 @@ def find_model(
     with export_extra_required(f"{model} has to be exported, which"):
         from mrs.export.pipeline import ExportRequest, export_model
 
-        request = ExportRequest(source=model, quant=quant.value)
+        request = ExportRequest(source=model, quant=quant.value, int8_cache=int8_cache)
         return export_model(request, repository, make_progress(silent=silent)).version
 
 

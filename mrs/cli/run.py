@@ -91,7 +91,13 @@ def run(
 
     if as_json and prompt is None:
         raise UsageError("--json needs a PROMPT.", hint="Pass one, or '-' to read it from a pipe.")
-    version = find_model(model, open_repository(repo), quant, silent=as_json)
+    version = find_model(
+        model,
+        open_repository(repo),
+        quant,
+        silent=as_json,
+        int8_cache=kv_cache_type is KvCacheType.INT8,
+    )
 
     from mrs.runtime.loading import load_served
     from mrs.runtime.sampling.defaults import with_defaults

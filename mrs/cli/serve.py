@@ -170,7 +170,11 @@ def _serve(
     from mrs.server.resident_models import ResidentModels
 
     repository, quant = open_repository(loaded.repo), Quantization(loaded.quant)
-    versions = [find_model(each, repository, quant, silent=as_json) for each in loaded.models]
+    int8_cache = KvCacheType(loaded.kv_cache_type) is KvCacheType.INT8
+    versions = [
+        find_model(each, repository, quant, silent=as_json, int8_cache=int8_cache)
+        for each in loaded.models
+    ]
     draft = None
     if loaded.draft_model is not None:
         draft = find_model(loaded.draft_model, repository, quant, silent=as_json)

@@ -81,6 +81,7 @@ class ExportRequest:
         force: make a new version even if the same input was exported before.
         parity: when to measure the model against its float32 graph: ``auto`` unless that is too
             large, ``always`` or ``never``.
+        int8_cache: measure what an 8-bit KV cache needs, whatever ``parity`` says.
         gate: what the measured figures must be for the version to be published.
         locked: publish nothing, but check that the export gives the very artifact that is there:
             the newest version of the model, with the options that it records.
@@ -95,6 +96,7 @@ class ExportRequest:
     context_length: int | None = None
     force: bool = False
     parity: ParityMode = ParityMode.NEVER
+    int8_cache: bool = False
     gate: QualityGate = NO_GATE
     locked: bool = False
     against: str | None = None
@@ -172,7 +174,7 @@ def export_model(
             plan, formats, staged.path / "cpu", progress, "Write weights", int8_cache=True
         )
         write_manifest(staged.path, package_name=name)
-        unscaled = _measure_cache(request.parity, plan, tensors, staged.path, progress)
+        unscaled = _measure_cache(request, plan, tensors, staged.path, progress)
         proof = _prove(request, plan, tensors, staged, repository.stage(name), progress)
         if locked is None:
             request.gate.require(f"The export of {name}", proof.parity)
@@ -269,6 +271,9 @@ def _options(
 
 def _is_measured_enough(version: ModelVersion, request: ExportRequest) -> bool:
     """Whether a version has the figures that are asked for."""
+    has_a_cache = version.lock.model.kind == "decoder"
+    if request.int8_cache and has_a_cache and not version.has_int8_cache:
+        return False
     needed = request.gate.demands or request.parity is ParityMode.ALWAYS
     parity = version.lock.parity
     return not needed or not (parity is None or isinstance(parity, UnmeasuredParity))
@@ -297,7 +302,7 @@ def _write_assets(plan: Plan, folder: Path) -> None:
 
 
 def _measure_cache(
-    mode: ParityMode,
+    request: ExportRequest,
     plan: Plan,
     tensors: dict[str, TensorRecord],
     folder: Path,
@@ -306,11 +311,13 @@ def _measure_cache(
     """Write the scales of the 8-bit KV cache; tells why, if it did not."""
     if not isinstance(plan.spec, DecoderSpec):
         return None
-    if mode is ParityMode.NEVER:
-        return UnmeasuredParity(not_measured=NOT_ASKED_FOR)
-    # The model has to run for them, which takes its whole size in memory.
-    if mode is ParityMode.AUTO and (reason := obstacle(plan.parameters, folder)) is not None:
-        return UnmeasuredParity(not_measured=reason)
+    if not request.int8_cache:
+        if request.parity is ParityMode.NEVER:
+            return UnmeasuredParity(not_measured=NOT_ASKED_FOR)
+        # The model has to run for them, which takes its whole size in memory.
+        reason = obstacle(plan.parameters, folder)
+        if request.parity is ParityMode.AUTO and reason is not None:
+            return UnmeasuredParity(not_measured=reason)
     from mrs.export.calibration.cache_scales import write_cache_scales
 
     with progress.phase("Measure KV cache"):

@@ -9,6 +9,8 @@ from mrs.cli.model_argument import find_model, is_source
 from mrs.cli.options import Quantization
 from mrs.errors import RuntimeUnavailableError
 from mrs.model_repo.repository import ModelRepository
+from mrs.model_repo.version import ModelVersion
+from tests.export.gguf_files import write_llama
 from tests.model_repo.samples import publish
 
 
@@ -92,3 +94,20 @@ def test_a_source_without_the_extra_says_what_to_install(
     with pytest.raises(RuntimeUnavailableError, match="pypi:llm has to be exported") as caught:
         find_model("pypi:llm", repository, Quantization.AUTO, silent=True)
     assert "mrs-onnx[export]" in caught.value.hint
+
+
+def test_who_wants_an_8_bit_cache_gets_an_export_that_has_one(
+    tmp_path: Path, repository: ModelRepository
+) -> None:
+    source = str(write_llama(tmp_path / "tiny.gguf"))
+
+    def find(**wishes: bool) -> ModelVersion:
+        return find_model(source, repository, Quantization.FP32, silent=True, **wishes)
+
+    plain = find()
+    assert not plain.has_int8_cache
+    assert find() == plain
+    measured = find(int8_cache=True)
+    assert measured.has_int8_cache
+    assert measured.number == 2
+    assert find(int8_cache=True).number == 2
