@@ -95,5 +95,6 @@ def test_the_identity_of_an_artifact_does_not_depend_on_what_was_measured(tmp_pa
 
 
 def export_tiny(folder: Path) -> ModelVersion:
-    request = ExportRequest(str(write_llama(folder / "tiny.gguf")), quant="fp32")
+    source = str(write_llama(folder / "tiny.gguf"))
+    request = ExportRequest(source, quant="fp32", int8_cache=True)
     return export_model(request, ModelRepository(folder / "repo"), SilentProgress()).version
