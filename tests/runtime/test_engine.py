@@ -725,7 +725,7 @@ def test_a_model_that_warms_up_to_nan_is_not_ready() -> None:
 
 
 def test_a_step_that_takes_too_long_is_interrupted_and_fails_its_own_sequences() -> None:
-    with running(Driver(SchedulerConfig(max_seqs=1), step_limit=0.05)) as driver:
+    with running(Driver(SchedulerConfig(max_seqs=1), step_limit=0.5)) as driver:
 
         def hang(step: Step) -> None:
             if next(iter(step.active)).sequence.prompt_ids == (1,):
@@ -738,7 +738,7 @@ def test_a_step_that_takes_too_long_is_interrupted_and_fails_its_own_sequences()
         hangs, waits = driver.submit((1,)), driver.submit((2,), max_tokens=3)
         error = driver.finish(hangs)[-1].error
         assert isinstance(error, EngineError)
-        assert "longer than 0.05 seconds" in str(error)
+        assert "longer than 0.5 seconds" in str(error)
         assert driver.tokens(waits) == expected((2,), 3)
         assert driver.engine.ready
         driver.assert_idle()
@@ -746,14 +746,14 @@ def test_a_step_that_takes_too_long_is_interrupted_and_fails_its_own_sequences()
 
 def test_a_step_that_never_ends_is_given_up_and_everyone_hears_of_it() -> None:
     end = threading.Event()
-    with running(Driver(SchedulerConfig(max_seqs=1), step_limit=0.02)) as driver:
+    with running(Driver(SchedulerConfig(max_seqs=1), step_limit=0.5)) as driver:
         driver.runner.on_step = lambda step: end.wait(TIMEOUT)
         tickets = [driver.submit((token,)) for token in (1, 2)]
         try:
             for ticket in tickets:
                 error = driver.finish(ticket)[-1].error
                 assert isinstance(error, EngineError)
-                assert "longer than 0.02 seconds" in str(error.__cause__)
+                assert "longer than 0.5 seconds" in str(error.__cause__)
             assert not driver.engine.alive
             assert not driver.engine.ready
             with pytest.raises(ShuttingDownError, match="has failed"):
