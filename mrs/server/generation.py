@@ -143,6 +143,16 @@ class GenerationContext:
     keep_alive_interval: float
     limits: RequestLimits = field(default_factory=RequestLimits)
 
+    async def parse(self, parse: Callable[[], Result], in_thread: bool) -> Result:
+        """Parse a body and check what it makes against the server's limits; see `run_preparation`.
+
+        Raises:
+            RequestError: whatever ``parse`` raises, or the request holds too many of something.
+        """
+        request = await run_preparation(parse, in_thread)
+        check_limits(request, self.limits)
+        return request
+
 
 class ModelRequest(Protocol):
     """A parsed request body."""
@@ -193,8 +203,7 @@ class GenerationResponse(Response, Generic[Parsed]):
                 await _fail(events, context, _stopped())
 
     async def _work(self, scope: Scope, receive: Receive, send: Send, events: EventStream) -> None:
-        request = await run_preparation(self._parse, self._in_thread)
-        check_limits(request, self._server.limits)
+        request = await self._server.parse(self._parse, self._in_thread)
         async with self._server.models.lease(request.model) as model:
             prepare = partial(self._prepare, request, model)
             answer = await run_preparation(prepare, self._in_thread)

@@ -14,7 +14,6 @@ from mrs.server.anthropic.schemas import CountTokensRequest, MessagesRequest
 from mrs.server.generation import Answer, GenerationContext, GenerationResponse, run_preparation
 from mrs.server.openapi import json_body, schema_reference
 from mrs.server.request_body import read_json_body
-from mrs.server.request_limits import check_limits
 from mrs.server.served_model import ServedModel
 from mrs.server.settings import ServerSettings
 
@@ -64,8 +63,7 @@ def messages_router(server: GenerationContext, settings: ServerSettings) -> APIR
         """Count the tokens of a conversation, its tools and its system prompt included."""
         body = await read_json_body(request, settings.max_body_bytes)
         in_thread = len(body) > settings.inline_body_bytes
-        counted = await run_preparation(partial(parse, CountTokensRequest, body), in_thread)
-        check_limits(counted, server.limits)
+        counted = await server.parse(partial(parse, CountTokensRequest, body), in_thread)
         async with server.models.lease(counted.model) as model:
             count = await run_preparation(partial(count_tokens, counted, model), in_thread)
         return TokensCount(input_tokens=count)

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request, Response
 from mrs.server.generation import Answer, GenerationContext, GenerationResponse
 from mrs.server.openai.chat_answer import chat_answer
 from mrs.server.openai.chat_request import parse_chat_request, prepared_conversation
-from mrs.server.openai.schemas import ChatCompletion, ChatCompletionRequest, ErrorBody
+from mrs.server.openai.error_responses import ERRORS
+from mrs.server.openai.schemas import ChatCompletion, ChatCompletionRequest
 from mrs.server.openapi import json_body, schema_reference
 from mrs.server.request_body import read_json_body
 from mrs.server.served_model import ServedModel
@@ -22,12 +23,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": "The answer; with `stream`, events that each hold a chunk, then `[DONE]`.",
         "content": {"text/event-stream": {"schema": schema_reference("ChatCompletionChunk")}},
     },
-    400: {"model": ErrorBody, "description": "The request cannot be honoured."},
-    404: {"model": ErrorBody, "description": "The model is not served."},
-    413: {"model": ErrorBody, "description": "The body is too large."},
-    429: {"model": ErrorBody, "description": "The queue is full; see `Retry-After`."},
-    500: {"model": ErrorBody, "description": "The server failed; its log has the request id."},
-    503: {"model": ErrorBody, "description": "The server is shutting down."},
+    **ERRORS,
 }
 
 

@@ -5,41 +5,25 @@ https://platform.openai.com/docs/api-reference/completions, with the samplers of
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Discriminator, Field, Tag
+from pydantic import BaseModel, Field, Tag
 
 from mrs.server.openai.grammar_fields import GrammarField, ResponseFormat
-from mrs.server.openai.sampling_fields import MAX_CHOICES, SamplingFields, TokenId
+from mrs.server.openai.sampling_fields import MAX_CHOICES, SamplingFields, TokenIds
 from mrs.server.openai.schemas import StreamOptions, Usage
+from mrs.server.text_unions import texts_or_tokens
 
 MAX_PROMPTS = 1024
 DEFAULT_MAX_TOKENS = 16
 
 
-def _prompt_tag(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<string>"
-    if not isinstance(value, list):
-        return None
-    first = value[0] if value else None
-    if isinstance(first, list):
-        return "<token arrays>"
-    return "<tokens>" if isinstance(first, int) and not isinstance(first, bool) else "<strings>"
-
-
-TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 Prompt = Annotated[
     Annotated[str, Tag("<string>")]
     | Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS), Tag("<strings>")]
     | Annotated[TokenIds, Tag("<tokens>")]
     | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS), Tag("<token arrays>")],
-    Discriminator(
-        _prompt_tag,
-        custom_error_type="prompt_type",
-        custom_error_message="it should be a string, an array of strings, token ids, or an array "
-        "of arrays of token ids",
-    ),
+    texts_or_tokens("prompt_type"),
 ]
 
 

@@ -5,39 +5,23 @@ https://platform.openai.com/docs/api-reference/embeddings
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Discriminator, Field, Tag
+from pydantic import BaseModel, Field, Tag
 
-from mrs.server.openai.sampling_fields import TokenId
+from mrs.server.openai.sampling_fields import TokenIds
+from mrs.server.text_unions import texts_or_tokens
 from mrs.server.validation import RequestModel
 
 MAX_INPUTS = 2048
 
 
-def _input_tag(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<string>"
-    if not isinstance(value, list):
-        return None
-    first = value[0] if value else None
-    if isinstance(first, list):
-        return "<token arrays>"
-    return "<tokens>" if isinstance(first, int) and not isinstance(first, bool) else "<strings>"
-
-
-TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 EmbeddingInput = Annotated[
     Annotated[str, Tag("<string>")]
     | Annotated[list[str], Field(min_length=1, max_length=MAX_INPUTS), Tag("<strings>")]
     | Annotated[TokenIds, Tag("<tokens>")]
     | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_INPUTS), Tag("<token arrays>")],
-    Discriminator(
-        _input_tag,
-        custom_error_type="input_type",
-        custom_error_message="it should be a string, an array of strings, token ids, or an array "
-        "of arrays of token ids",
-    ),
+    texts_or_tokens("input_type"),
 ]
 
 

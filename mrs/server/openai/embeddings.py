@@ -12,25 +12,19 @@ from fastapi import APIRouter, Request, Response
 
 from mrs.runtime.embedder import Embeddings, TextOrTokens
 from mrs.server.embedding_queue import EmbeddingQueue
-from mrs.server.generation import GenerationContext, run_preparation
+from mrs.server.generation import GenerationContext
 from mrs.server.interruptible_response import InterruptibleResponse
 from mrs.server.openai.embedding_schemas import EmbeddingInput, EmbeddingList, EmbeddingRequest
-from mrs.server.openai.schemas import ErrorBody
+from mrs.server.openai.error_responses import ERRORS
 from mrs.server.openapi import json_body
 from mrs.server.request_body import read_json_body
 from mrs.server.request_context import current_context
-from mrs.server.request_limits import check_limits
 from mrs.server.settings import ServerSettings
 from mrs.server.validation import parse_request
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"model": EmbeddingList, "description": "The vectors."},
-    400: {"model": ErrorBody, "description": "The request cannot be honoured."},
-    404: {"model": ErrorBody, "description": "The model is not served."},
-    413: {"model": ErrorBody, "description": "The body is too large."},
-    429: {"model": ErrorBody, "description": "The queue is full; see `Retry-After`."},
-    500: {"model": ErrorBody, "description": "The server failed; its log has the request id."},
-    503: {"model": ErrorBody, "description": "The server is shutting down."},
+    **ERRORS,
 }
 
 
@@ -60,8 +54,7 @@ def embeddings_router(
 async def _embed(
     server: GenerationContext, queue: EmbeddingQueue, body: bytes, in_thread: bool
 ) -> bytes:
-    asked = await run_preparation(partial(parse_request, EmbeddingRequest, body), in_thread)
-    check_limits(asked, server.limits)
+    asked = await server.parse(partial(parse_request, EmbeddingRequest, body), in_thread)
     async with server.models.lease_embedder(asked.model) as model:
         found = await queue.embed(
             model.embedder,

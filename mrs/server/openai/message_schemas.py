@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AliasChoices,
     ConfigDict,
-    Discriminator,
     Field,
     Tag,
     field_validator,
@@ -16,6 +15,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from mrs.server.openai.tool_schemas import MAX_TOOLS, CalledFunctionField, ToolCallField
+from mrs.server.text_unions import text_or_list
 from mrs.server.validation import UNSUPPORTED, RequestModel, one_that_is_there
 
 MEDIA_PARTS = frozenset({"image_url", "input_audio", "audio_url", "video_url", "file"})
@@ -48,18 +48,12 @@ class ContentPart(RequestModel):
         return self
 
 
-def _content_tag(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<string>"
-    return "<parts>" if isinstance(value, list) else None
-
-
 Content = Annotated[
     Annotated[str, Tag("<string>")] | Annotated[list[ContentPart], Tag("<parts>")],
-    Discriminator(
-        _content_tag,
-        custom_error_type="content_type",
-        custom_error_message="it should be a string, an array of content parts, or null",
+    text_or_list(
+        "<parts>",
+        error_type="content_type",
+        message="it should be a string, an array of content parts, or null",
     ),
 ]
 

@@ -15,26 +15,20 @@ from mrs.errors import InvalidValueError
 from mrs.runtime.embedder import Embeddings, Vectors
 from mrs.runtime.reranker import Scores
 from mrs.server.embedding_queue import EmbeddingQueue
-from mrs.server.generation import GenerationContext, run_preparation
+from mrs.server.generation import GenerationContext
 from mrs.server.interruptible_response import InterruptibleResponse
+from mrs.server.openai.error_responses import ERRORS
 from mrs.server.openai.rerank_schemas import RerankRequest, RerankResponse
-from mrs.server.openai.schemas import ErrorBody
 from mrs.server.openapi import json_body
 from mrs.server.request_body import read_json_body
 from mrs.server.request_context import current_context
-from mrs.server.request_limits import check_limits
 from mrs.server.served_model import ServedEmbedder, ServedReranker
 from mrs.server.settings import ServerSettings
 from mrs.server.validation import parse_request
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"model": RerankResponse, "description": "The documents, the best first."},
-    400: {"model": ErrorBody, "description": "The request cannot be honoured."},
-    404: {"model": ErrorBody, "description": "The model is not served."},
-    413: {"model": ErrorBody, "description": "The body is too large."},
-    429: {"model": ErrorBody, "description": "The queue is full; see `Retry-After`."},
-    500: {"model": ErrorBody, "description": "The server failed; its log has the request id."},
-    503: {"model": ErrorBody, "description": "The server is shutting down."},
+    **ERRORS,
 }
 # What embedding models call their prompts for either side, the usual name first.
 _QUERY_PROMPTS = ("query",)
@@ -69,8 +63,7 @@ def rerank_router(
 async def _rerank(
     server: GenerationContext, queue: EmbeddingQueue, body: bytes, in_thread: bool
 ) -> bytes:
-    asked = await run_preparation(partial(parse_request, RerankRequest, body), in_thread)
-    check_limits(asked, server.limits)
+    asked = await server.parse(partial(parse_request, RerankRequest, body), in_thread)
     async with server.models.lease_ranker(asked.model) as model:
         scores = await _scores(queue, model, asked)
     tokens = sum(scores.tokens)

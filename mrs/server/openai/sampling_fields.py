@@ -54,6 +54,7 @@ def _token_id(key: Any) -> Any:
 
 
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 LogitBias = Annotated[
     dict[Annotated[TokenId, BeforeValidator(_token_id)], Annotated[float, Field(ge=-100, le=100)]],
     Field(max_length=1024),

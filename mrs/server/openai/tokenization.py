@@ -12,7 +12,8 @@ from fastapi import APIRouter, Request, Response
 from mrs.errors import InvalidValueError
 from mrs.server.generation import GenerationContext, run_preparation
 from mrs.server.openai.chat_request import parse_chat_request, prepared_conversation
-from mrs.server.openai.schemas import ChatCompletionRequest, ErrorBody
+from mrs.server.openai.error_responses import ERRORS
+from mrs.server.openai.schemas import ChatCompletionRequest
 from mrs.server.openai.tokenization_schemas import (
     ApplyTemplateResponse,
     DetokenizeRequest,
@@ -22,16 +23,12 @@ from mrs.server.openai.tokenization_schemas import (
 )
 from mrs.server.openapi import json_body
 from mrs.server.request_body import read_json_body
-from mrs.server.request_limits import check_limits
 from mrs.server.served_model import ServedModel
 from mrs.server.settings import ServerSettings
 from mrs.server.validation import parse_request
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorBody, "description": "The request cannot be honoured."},
-    404: {"model": ErrorBody, "description": "The model is not served."},
-    413: {"model": ErrorBody, "description": "The body is too large."},
-    503: {"model": ErrorBody, "description": "The server is shutting down."},
+    status: ERRORS[status] for status in (400, 404, 413, 503)
 }
 _TEXTS = ("content", "prompt", "messages")
 
@@ -47,8 +44,7 @@ def tokenization_router(server: GenerationContext, settings: ServerSettings) -> 
     ) -> Response:
         body = await read_json_body(request, settings.max_body_bytes)
         in_thread = len(body) > settings.inline_body_bytes
-        asked = await run_preparation(partial(parse, body), in_thread)
-        check_limits(asked, server.limits)
+        asked = await server.parse(partial(parse, body), in_thread)
         async with server.models.lease(asked.model) as model:
             found = await run_preparation(partial(work, asked, model), in_thread)
         return Response(orjson.dumps(found), media_type="application/json")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -15,7 +13,6 @@ from starlette.types import Receive, Scope, Send
 from mrs.server.generation import GenerationContext, Tally, run_preparation
 from mrs.server.interruption import Interruption, run_interruptible
 from mrs.server.request_context import RequestContext, context_of
-from mrs.server.request_limits import check_limits
 from mrs.server.responses.answer import Frames, ResponseAnswer
 from mrs.server.responses.errors import ResponseStoreError
 from mrs.server.responses.event_log import EventLog
@@ -30,8 +27,6 @@ from mrs.server.responses.store import ResponseStore
 from mrs.server.responses.turns import find_turn
 from mrs.server.served_model import ServedModel
 from mrs.server.streaming import EventStream
-
-Result = TypeVar("Result")
 
 # A stored item takes at least so many bytes in a body.
 _ITEM_BYTES = 64
@@ -54,10 +49,9 @@ class ResponsesContext:
     inline_body_bytes: int
 
     async def parse(self, body: bytes) -> ResponsesRequest:
-        """Parse and check a body; see `parse_responses_request` and `check_limits`."""
-        request = await self._call(len(body), partial(parse_responses_request, body))
-        check_limits(request, self.server.limits)
-        return request
+        """Parse and check a body; see `parse_responses_request` and `GenerationContext.parse`."""
+        in_thread = len(body) > self.inline_body_bytes
+        return await self.server.parse(partial(parse_responses_request, body), in_thread)
 
     async def find_turn(self, request: ResponsesRequest, owner: str) -> Turn:
         """Fetch what a request refers to; see `find_turn`."""
@@ -66,10 +60,8 @@ class ResponsesContext:
     async def prepare(self, turn: Turn, size: int, model: ServedModel) -> PreparedResponse:
         """Render and tokenize a turn whose body has so many bytes; see `prepare_response`."""
         size += len(turn.context) * _ITEM_BYTES
-        return await self._call(size, partial(prepare_response, turn, model))
-
-    async def _call(self, size: int, function: Callable[[], Result]) -> Result:
-        return await run_preparation(function, size > self.inline_body_bytes)
+        in_thread = size > self.inline_body_bytes
+        return await run_preparation(partial(prepare_response, turn, model), in_thread)
 
 
 class ResponseCreation(Response):

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from mrs.errors import RequestError
+from mrs.server.openai.error_responses import ERRORS
 from mrs.server.openai.schemas import ErrorBody
 from mrs.server.openapi import json_body, schema_reference
 from mrs.server.request_body import read_json_body
@@ -33,14 +34,12 @@ from mrs.server.settings import ServerSettings
 
 _EVENTS = {"text/event-stream": {"schema": schema_reference("ResponseStreamEvent")}}
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorBody, "description": "The request cannot be honoured."},
+    400: ERRORS[400],
     404: {"model": ErrorBody, "description": "The response, item or model is not there."},
-    500: {"model": ErrorBody, "description": "The server failed; its log has the request id."},
+    500: ERRORS[500],
 }
 _GENERATING_ERRORS: dict[int | str, dict[str, Any]] = {
-    413: {"model": ErrorBody, "description": "The body is too large."},
-    429: {"model": ErrorBody, "description": "The queue is full; see `Retry-After`."},
-    503: {"model": ErrorBody, "description": "The server is shutting down."},
+    status: ERRORS[status] for status in (413, 429, 503)
 }
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from mrs.server.text_unions import text_or_list
 from mrs.server.validation import UNSUPPORTED, RequestModel
 
 MEDIA_PARTS = frozenset(
@@ -50,18 +51,12 @@ class InputPart(RequestModel):
         return self.refusal if self.type == "refusal" else self.text
 
 
-def _content_tag(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<string>"
-    return "<parts>" if isinstance(value, list) else None
-
-
 Content = Annotated[
     Annotated[str, Tag("<string>")] | Annotated[list[InputPart], Tag("<parts>")],
-    Discriminator(
-        _content_tag,
-        custom_error_type="content_type",
-        custom_error_message="it should be a string or an array of content parts",
+    text_or_list(
+        "<parts>",
+        error_type="content_type",
+        message="it should be a string or an array of content parts",
     ),
 ]
 
@@ -160,17 +155,11 @@ InputItem = Annotated[
 ]
 
 
-def _input_tag(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<string>"
-    return "<items>" if isinstance(value, list) else None
-
-
 Input = Annotated[
     Annotated[str, Tag("<string>")] | Annotated[list[InputItem], Tag("<items>")],
-    Discriminator(
-        _input_tag,
-        custom_error_type="input_type",
-        custom_error_message="it should be a string or an array of items",
+    text_or_list(
+        "<items>",
+        error_type="input_type",
+        message="it should be a string or an array of items",
     ),
 ]
