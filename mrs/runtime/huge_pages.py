@@ -8,42 +8,14 @@ border and its table of pages covers a few megabytes at most.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+
+from mrs.mappings import Mapping, read_mappings
 
 _HUGE_PAGE = 2 << 20
 # Linux 6.1; it needs no setting of the system, and changes nothing but the size of pages.
 _MADV_COLLAPSE = 25
 # Collapsing makes whole huge pages resident: not worth it where memory is reserved and unused.
 _RESIDENT_SHARE = 0.9
-_SMAPS = Path("/proc/self/smaps")
-
-
-@dataclass
-class Mapping:
-    """A mapping of this process, as ``/proc/self/smaps`` describes it (proc(5)).
-
-    Attributes:
-        start: first address.
-        end: address after the last.
-        permissions: such as ``rw-p``.
-        inode: 0 for anonymous memory.
-        kilobytes: sizes by name (``Rss``, ``AnonHugePages``, ...).
-        flags: two-letter flags of the kernel.
-    """
-
-    start: int
-    end: int
-    permissions: str
-    inode: int
-    kilobytes: dict[str, int] = field(default_factory=dict)
-    flags: frozenset[str] = frozenset()
-
-    @property
-    def size(self) -> int:
-        """Bytes of address space."""
-        return self.end - self.start
 
 
 def collapse_resident_memory() -> None:
@@ -63,33 +35,6 @@ def collapse_resident_memory() -> None:
             start = -(-mapping.start // _HUGE_PAGE) * _HUGE_PAGE
             length = mapping.end // _HUGE_PAGE * _HUGE_PAGE - start
             libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), _MADV_COLLAPSE)
-
-
-def read_mappings(smaps: Path = _SMAPS) -> Iterator[Mapping]:
-    """The mappings of this process.
-
-    Raises:
-        OSError: the kernel does not tell.
-    """
-    mapping: Mapping | None = None
-    for line in smaps.read_text(encoding="utf-8", errors="replace").splitlines():
-        key, _, rest = line.partition(" ")
-        if not key.endswith(":"):
-            if mapping is not None:
-                yield mapping
-            mapping = _parse_header(key, rest)
-        elif mapping is not None and key == "VmFlags:":
-            mapping.flags = frozenset(rest.split())
-        elif mapping is not None and rest.endswith("kB"):
-            mapping.kilobytes[key[:-1]] = int(rest[:-2])
-    if mapping is not None:
-        yield mapping
-
-
-def _parse_header(addresses: str, rest: str) -> Mapping:
-    start, end = (int(address, 16) for address in addresses.split("-"))
-    permissions, _, _, inode = rest.split()[:4]
-    return Mapping(start, end, permissions, int(inode))
 
 
 def _is_worth_it(mapping: Mapping) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrs.errors import ModelLoadError, RuntimeUnavailableError
-from mrs.mapped_files import clean_mappings, give_back
+from mrs.mappings import clean_mappings, give_back
 from mrs.runtime.huge_pages import collapse_resident_memory
 
 if TYPE_CHECKING:
@@ -121,8 +121,7 @@ def open_session(key: SessionKey) -> InferenceSession:
         ) from error
     collapse_resident_memory()
     # What was packed is not read again, and of an embedding the rows of a few tokens.
-    for weights in key.graph.parent.glob("*.data"):
-        give_back(clean_mappings(weights))
+    give_back(clean_mappings(*key.graph.parent.glob("*.data")))
     return session
 
 

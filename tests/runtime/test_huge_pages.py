@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mrs.runtime.huge_pages import Mapping, collapse_resident_memory, read_mappings
+from mrs.mappings import Mapping, read_mappings
+from mrs.runtime.huge_pages import collapse_resident_memory
 
 SIZE = 16 << 20
 

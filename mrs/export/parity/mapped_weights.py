@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mrs.mapped_files import Range, clean_mappings, give_back
+from mrs.mappings import Mapping, clean_mappings, give_back
 
 _INTERVAL_SECONDS = 0.02
 
@@ -24,12 +24,12 @@ def lean_mapping(file: Path) -> Iterator[None]:
     The mappings must exist before and last longer: an address that was given to other memory
     meanwhile would be emptied. Where the system cannot do it, nothing happens.
     """
-    ranges = clean_mappings(file)
-    if not ranges:
+    mappings = clean_mappings(file)
+    if not mappings:
         yield
         return
     done = threading.Event()
-    worker = threading.Thread(target=_give_back, args=(ranges, done), daemon=True)
+    worker = threading.Thread(target=_give_back, args=(mappings, done), daemon=True)
     worker.start()
     try:
         yield
@@ -38,6 +38,6 @@ def lean_mapping(file: Path) -> Iterator[None]:
         worker.join()
 
 
-def _give_back(ranges: list[Range], done: threading.Event) -> None:
+def _give_back(mappings: list[Mapping], done: threading.Event) -> None:
     while not done.wait(_INTERVAL_SECONDS):
-        give_back(ranges)
+        give_back(mappings)

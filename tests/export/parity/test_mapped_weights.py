@@ -11,7 +11,7 @@ import pytest
 
 from mrs.export.parity import mapped_weights
 from mrs.export.parity.mapped_weights import lean_mapping
-from mrs.mapped_files import clean_mappings
+from mrs.mappings import clean_mappings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux")
 
@@ -57,9 +57,9 @@ class Once(threading.Event):
 def test_pages_are_given_back_and_come_again(file: Path, mapping: mmap.mmap) -> None:
     before = touch(mapping)
     assert resident(file) == SIZE
-    ranges = list(clean_mappings(file))
-    assert sum(length for _, length in ranges) == SIZE
-    mapped_weights._give_back(ranges, Once())
+    mappings = clean_mappings(file)
+    assert sum(mapping.size for mapping in mappings) == SIZE
+    mapped_weights._give_back(mappings, Once())
     assert resident(file) == 0
     assert touch(mapping) == before
 
@@ -68,8 +68,8 @@ def test_other_mappings_are_left_alone(file: Path, mapping: mmap.mmap, tmp_path:
     touch(mapping)
     other = tmp_path / "other"
     other.write_bytes(b"x")
-    assert list(clean_mappings(other)) == []
-    mapped_weights._give_back(list(clean_mappings(other)), Once())
+    assert clean_mappings(other) == []
+    mapped_weights._give_back(clean_mappings(other), Once())
     assert resident(file) == SIZE
 
 
