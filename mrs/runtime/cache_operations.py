@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -39,3 +40,10 @@ class Trim:
 
 
 CacheOperation = Move | Copy | Release | Trim
+
+
+class RowCache(Protocol):
+    """What the engine does to a KV cache; `mrs.runtime.kv_cache.KVCache`, mostly."""
+
+    def carry_out(self, operation: CacheOperation) -> None:
+        """Do what was decided between two steps."""

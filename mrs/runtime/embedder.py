@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.cpu import usable_cpus
-from mrs.errors import EngineError, InvalidValueError
+from mrs.errors import InvalidValueError
 from mrs.model_repo.lock import EmbeddingFacts, ModelFacts
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.model_kind import require_embedding
 from mrs.runtime.row_batches import batches, row_feeds
-from mrs.runtime.session_pool import SessionKey, SessionPool
-from mrs.runtime.step_gate import SHARED_GATE
+from mrs.runtime.session_pool import SessionPool
+from mrs.runtime.single_pass import POOL, open_single_pass, run_single_pass
 from mrs.runtime.tokenizer import Tokenizer
-from mrs.runtime.version_files import check_files
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 Vectors = NDArray[np.float32]
 TextOrTokens = str | Sequence[int]
 """A text, or its tokens, which are taken as they are."""
-
-_POOL = SessionPool()
 
 
 @dataclass(frozen=True)
@@ -169,13 +165,7 @@ class Embedder:
 
     def _run(self, rows: list[list[int]]) -> Vectors:
         feeds = row_feeds(rows, self._facts.pad_token_id)
-        try:
-            with SHARED_GATE:
-                vectors: Vectors = self._session.run(["embeddings"], feeds)[0]
-        except Exception as error:  # ONNX Runtime raises many unrelated types
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise EngineError(f"ONNX Runtime failed: {reason:.300}") from error
-        return vectors
+        return run_single_pass(self._session, "embeddings", feeds)
 
 
 @contextmanager
@@ -184,7 +174,7 @@ def open_embedder(
     *,
     threads: int | None = None,
     alone: bool = True,
-    pool: SessionPool = _POOL,
+    pool: SessionPool = POOL,
 ) -> Iterator[Embedder]:
     """Load an embedding model for as long as the context lasts.
 
@@ -201,23 +191,23 @@ def open_embedder(
         RuntimeUnavailableError: ONNX Runtime is missing or too old.
     """
     facts = require_embedding(version)
-    check_files(version)
-    tokenizer = Tokenizer.from_file(version.tokenizer_path)
-    key = SessionKey(version.graph_path, usable_cpus() if threads is None else threads, alone)
-    with pool.session(key) as session:
+    with open_single_pass(version, threads, alone=alone, pool=pool) as (session, tokenizer):
         yield Embedder(session, tokenizer, version.lock.model, facts)
 
 
 def _cut(vectors: Vectors, size: int, *, normalize: bool) -> Vectors:
     cut = vectors[:, :size]
-    if not normalize:
-        return np.ascontiguousarray(cut)
-    lengths = np.linalg.norm(cut, axis=1, keepdims=True)
-    return (cut / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return unit_vectors(cut) if normalize else np.ascontiguousarray(cut)
+
+
+def unit_vectors(vectors: Vectors) -> Vectors:
+    """The vectors at length 1; one of length 0 stays as it is."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def cosine_similarities(vectors: Vectors) -> Vectors:
     """How near vectors are to each other, ``[texts, texts]``: 1 for the same direction."""
-    unit = _cut(vectors, vectors.shape[1], normalize=True)
+    unit = unit_vectors(vectors)
     similarities: Vectors = unit @ unit.T
     return similarities

@@ -9,14 +9,13 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrs.errors import EngineError, MrsError, RequestTimeoutError, ShuttingDownError
 from mrs.runtime.admission import EngineModel, admit_request
-from mrs.runtime.cache_operations import CacheOperation
+from mrs.runtime.cache_operations import Release, RowCache
 from mrs.runtime.choices import make_choices
 from mrs.runtime.deadlines import Deadlines
 from mrs.runtime.drawing import draw_tokens
@@ -32,32 +31,12 @@ from mrs.runtime.prompt_scoring import score_prompt
 from mrs.runtime.scheduler import Scheduler
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.speculation.speculator import GuessCounts, Speculator
-from mrs.runtime.step import Row, Step
+from mrs.runtime.step import Row, Step, StepRunner
 from mrs.runtime.ticket import Choice, Published, Ticket
 from mrs.runtime.token_counts import TokenCounts
 from mrs.runtime.watchdog import DEFAULT_LIMIT, Watchdog
 
 _log = logging.getLogger(__name__)
-
-
-class StepRunner(Protocol):
-    """Computes a step; `mrs.runtime.decoder.Decoder`, or a stand-in in tests."""
-
-    def run(self, step: Step) -> NDArray[np.float32]:
-        """Logits ``[wanted positions, vocab]``; the step's moves have been carried out."""
-
-    def interrupt(self) -> None:
-        """Make the `run` of this moment raise as soon as it can; called on another thread."""
-
-
-class EngineCache(Protocol):
-    """The KV cache that the runner uses; `mrs.runtime.kv_cache.KVCache`, mostly."""
-
-    def carry_out(self, operation: CacheOperation) -> None:
-        """Do what was decided between two steps."""
-
-    def release(self, slot: int) -> None:
-        """Give a slot's pages back to the system."""
 
 
 class Engine:
@@ -81,7 +60,7 @@ class Engine:
         self,
         model: EngineModel,
         runner: StepRunner,
-        cache: EngineCache,
+        cache: RowCache,
         scheduler: Scheduler,
         publish: Callable[[Published], None],
         step_limit: float = DEFAULT_LIMIT,
@@ -261,7 +240,7 @@ class Engine:
         logits = self._runner.run(Step(0, (Row(sequence, past=0, new=1, draws=True),)))
         if not np.isfinite(logits).all():
             raise FloatingPointError("the model's logits are not finite")
-        self._cache.release(0)
+        self._cache.carry_out(Release(0))
         with self._changed:
             self._warm = True
             self._changed.notify_all()

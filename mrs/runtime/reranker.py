@@ -10,23 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.cpu import usable_cpus
-from mrs.errors import EngineError, InvalidValueError
+from mrs.errors import InvalidValueError
 from mrs.model_repo.lock import RerankerFacts
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.model_kind import require_reranker
 from mrs.runtime.row_batches import batches, row_feeds
-from mrs.runtime.session_pool import SessionKey, SessionPool
-from mrs.runtime.step_gate import SHARED_GATE
+from mrs.runtime.session_pool import SessionPool
+from mrs.runtime.single_pass import POOL, open_single_pass, run_single_pass
 from mrs.runtime.tokenizer import Tokenizer
-from mrs.runtime.version_files import check_files
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 Values = NDArray[np.float32]
-
-_POOL = SessionPool()
 
 
 @dataclass(frozen=True)
@@ -139,13 +135,7 @@ class Reranker:
         if self._facts.token_types:
             starts = [pair.second_start for pair in pairs]
             feeds["second_start"] = np.array(starts, dtype=np.int32)
-        try:
-            with SHARED_GATE:
-                scores: Values = self._session.run(["scores"], feeds)[0]
-        except Exception as error:  # ONNX Runtime raises many unrelated types
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise EngineError(f"ONNX Runtime failed: {reason:.300}") from error
-        return scores
+        return run_single_pass(self._session, "scores", feeds)
 
 
 @contextmanager
@@ -154,7 +144,7 @@ def open_reranker(
     *,
     threads: int | None = None,
     alone: bool = True,
-    pool: SessionPool = _POOL,
+    pool: SessionPool = POOL,
 ) -> Iterator[Reranker]:
     """Load a reranker for as long as the context lasts.
 
@@ -171,10 +161,7 @@ def open_reranker(
         RuntimeUnavailableError: ONNX Runtime is missing or too old.
     """
     facts = require_reranker(version)
-    check_files(version)
-    tokenizer = Tokenizer.from_file(version.tokenizer_path)
-    key = SessionKey(version.graph_path, usable_cpus() if threads is None else threads, alone)
-    with pool.session(key) as session:
+    with open_single_pass(version, threads, alone=alone, pool=pool) as (session, tokenizer):
         yield Reranker(session, tokenizer, facts)
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mrs.runtime.cache_operations import CacheOperation
 from mrs.runtime.sequence import Sequence
@@ -55,3 +59,13 @@ class Step:
     def active(self) -> Iterable[Row]:
         """Rows that compute something."""
         return (row for row in self.rows if row is not None and row.new)
+
+
+class StepRunner(Protocol):
+    """Computes a step; `mrs.runtime.decoder.Decoder`, or a stand-in in tests."""
+
+    def run(self, step: Step) -> NDArray[np.float32]:
+        """Logits ``[wanted positions, vocab]``; the step's moves have been carried out."""
+
+    def interrupt(self) -> None:
+        """Make the `run` of this moment raise as soon as it can; called on another thread."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.runtime.step import Step
+from mrs.runtime.step import Step, StepRunner
 
 
 class StepGate:
@@ -50,21 +49,15 @@ SHARED_GATE = StepGate()
 """That of this process."""
 
 
-class _Runner(Protocol):
-    def run(self, step: Step) -> NDArray[np.float32]: ...
-
-    def interrupt(self) -> None: ...
-
-
 class GatedRunner:
-    """A `mrs.runtime.engine.StepRunner` that waits for its turn.
+    """A `mrs.runtime.step.StepRunner` that waits for its turn.
 
     Args:
         runner: computes the steps.
         gate: whom it shares the processors with.
     """
 
-    def __init__(self, runner: _Runner, gate: StepGate = SHARED_GATE) -> None:
+    def __init__(self, runner: StepRunner, gate: StepGate = SHARED_GATE) -> None:
         self._runner = runner
         self._gate = gate
 

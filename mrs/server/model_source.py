@@ -157,7 +157,6 @@ class RepositoryModel:
 
     def _load_embedder(self) -> OpenModel:
         from mrs.runtime.embedder import open_embedder
-        from mrs.runtime.tokenizer import Tokenizer
 
         with ExitStack() as closing:
             embedder = closing.enter_context(
@@ -165,8 +164,7 @@ class RepositoryModel:
                     self.version, threads=self._options.threads, alone=self._options.alone
                 )
             )
-            tokenizer = Tokenizer.from_file(self.version.tokenizer_path)
-            model = ServedEmbedder(self._description, embedder, tokenizer)
+            model = ServedEmbedder(self._description, embedder)
             return OpenModel(model, closing.pop_all().close)
         raise AssertionError("unreachable")
 

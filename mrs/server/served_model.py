@@ -205,12 +205,10 @@ class ServedEmbedder:
     Attributes:
         description: the model as lists show it.
         embedder: makes the vectors.
-        tokenizer: text <-> token ids.
     """
 
     description: ModelDescription
     embedder: TextEmbedder
-    tokenizer: TextTokenizer
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from mrs.runtime.embedder import Embeddings
 from mrs.runtime.reranker import Scores
 from mrs.server.model_source import AnyServedModel, OpenModel
 from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder, ServedReranker
-from tests.server.fake_engine import TIMEOUT, FakeEngine, FakeTokenizer, say, served
+from tests.server.fake_engine import TIMEOUT, FakeEngine, say, served
 
 
 class FakeEmbedder:
@@ -82,7 +82,7 @@ class FakeSource:
 
     def _model(self) -> AnyServedModel:
         if self.description.kind is ModelKind.EMBEDDING:
-            return ServedEmbedder(self.description, FakeEmbedder(), FakeTokenizer())
+            return ServedEmbedder(self.description, FakeEmbedder())
         if self.description.kind is ModelKind.RERANKER:
             return ServedReranker(self.description, FakeReranker())
         return replace(served(self.engine), name=self.description.name)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Collection
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.kv_cache import KVCache
+from mrs.runtime.prefix_cache import common_prefix
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.speculation.proposer import Wish
-from mrs.runtime.step import Row, Step
-
-
-class _Runner(Protocol):
-    def run(self, step: Step) -> NDArray[np.float32]: ...
+from mrs.runtime.step import Row, Step, StepRunner
 
 
 class DraftModel:
@@ -36,7 +32,7 @@ class DraftModel:
     """
 
     def __init__(
-        self, runner: _Runner, cache: KVCache, vocab_size: int, max_length: int, chunk: int
+        self, runner: StepRunner, cache: KVCache, vocab_size: int, max_length: int, chunk: int
     ) -> None:
         self._runner = runner
         self._cache = cache
@@ -106,8 +102,7 @@ class DraftModel:
         held = np.array(self._held[sequence.slot], dtype=np.int64)
         length = sequence.length + len(sequence.guesses) - 1
         tokens = np.array(sequence.tokens(0, min(len(held), length)), dtype=np.int64)
-        differs = np.flatnonzero(tokens != held[: len(tokens)])
-        return len(self._first(sequence.slot, int(differs[0]) if len(differs) else len(tokens)))
+        return len(self._first(sequence.slot, common_prefix(tokens, held)))
 
     def _catch_up(self, sequence: Sequence) -> None:
         past = self._agreed(sequence)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Protocol
 
 from mrs.errors import UsageError
 from mrs.model_repo.version import ModelVersion
-from mrs.runtime.cache_operations import CacheOperation, Release
+from mrs.runtime.cache_operations import CacheOperation, RowCache
 from mrs.runtime.decoder import Decoder
 from mrs.runtime.kv_cache import KVCache
 from mrs.runtime.kv_cache_shape import KVCacheShape
@@ -27,13 +26,6 @@ from mrs.runtime.version_cache import cache_shape
 from mrs.runtime.version_files import check_files
 
 
-class RowCache(Protocol):
-    """What the engine does to a KV cache between steps."""
-
-    def carry_out(self, operation: CacheOperation) -> None:
-        """Do what was decided."""
-
-
 class PairedCaches:
     """Two caches with the same rows: what is done to one is done to the other."""
 
@@ -44,10 +36,6 @@ class PairedCaches:
         """Do it to both."""
         for cache in self._caches:
             cache.carry_out(operation)
-
-    def release(self, slot: int) -> None:
-        """Give a slot's pages back."""
-        self.carry_out(Release(slot))
 
 
 @dataclass(frozen=True)

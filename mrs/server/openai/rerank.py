@@ -12,7 +12,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from mrs.errors import InvalidValueError
-from mrs.runtime.embedder import Embeddings, Vectors
+from mrs.runtime.embedder import Embeddings, Vectors, unit_vectors
 from mrs.runtime.reranker import Scores
 from mrs.server.embedding_queue import EmbeddingQueue
 from mrs.server.generation import GenerationContext
@@ -115,17 +115,12 @@ async def _similarities(
 
     query = await embed([asked.query], "query", _QUERY_PROMPTS)
     documents = await embed(asked.texts(), "documents", _DOCUMENT_PROMPTS)
-    values = _unit(documents.vectors) @ _unit(query.vectors)[0]
+    values = unit_vectors(documents.vectors) @ unit_vectors(query.vectors)[0]
     return Scores(values, (*query.tokens, *documents.tokens))
 
 
 def _first_known(names: Sequence[str], prompts: Mapping[str, str]) -> str | None:
     return next((name for name in names if name in prompts), None)
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def _results(values: Vectors, asked: RerankRequest) -> list[dict[str, Any]]:

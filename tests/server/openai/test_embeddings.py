@@ -19,7 +19,7 @@ from mrs.server.embedding_queue import EmbeddingQueue
 from mrs.server.model_catalog import SingleModel
 from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder
 from mrs.server.settings import ServerSettings
-from tests.server.fake_engine import FakeEngine, FakeTokenizer, served
+from tests.server.fake_engine import FakeEngine, served
 from tests.tiny_embedder import CLS, SEP, export, write_folder
 
 
@@ -29,7 +29,7 @@ class Catalog(SingleModel):
     def __init__(self, embedder: Embedder) -> None:
         super().__init__(served(FakeEngine()))
         description = ModelDescription("vectors", ModelKind.EMBEDDING, 1_700_000_000, 48)
-        self._embedder = ServedEmbedder(description, embedder, FakeTokenizer())
+        self._embedder = ServedEmbedder(description, embedder)
 
     @asynccontextmanager
     async def lease_embedder(self, name: str | None) -> AsyncIterator[ServedEmbedder]:

@@ -17,7 +17,7 @@ from mrs.server.model_catalog import SingleModel
 from mrs.server.served_model import ModelDescription, ModelKind, ServedEmbedder, ServedReranker
 from mrs.server.settings import ServerSettings
 from tests import tiny_embedder, tiny_reranker
-from tests.server.fake_engine import FakeEngine, FakeTokenizer, served
+from tests.server.fake_engine import FakeEngine, served
 
 DOCUMENTS = ["a", "a longer text of letters", "cat", "7 8 9"]
 
@@ -69,7 +69,7 @@ def http(reranker: Reranker) -> TestClient:
 @pytest.fixture
 def vectors(embedder: Embedder) -> TestClient:
     found = description("vectors", ModelKind.EMBEDDING)
-    return client_of(ServedEmbedder(found, embedder, FakeTokenizer()))
+    return client_of(ServedEmbedder(found, embedder))
 
 
 def rank(http: TestClient, path: str = "/v1/rerank", **fields: Any) -> dict[str, Any]:
