@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from benchmarks.server_process import serving
+
 TOKENS = 128
 QUESTION = "Write a long story about a lighthouse and the people who live near it."
 
@@ -86,24 +88,9 @@ async def http_rate(url: str, streams: int) -> float:
     return rate(await asyncio.gather(*(http_span(url) for _ in range(streams))))
 
 
-def serve(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    """Start a server and wait until it is ready."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "mrs", "serve", str(folder), "--port", "0", "--json",
-         "--prefix-cache-bytes", "0"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert server.stdout is not None
-    return server, json.loads(server.stdout.readline())["url"]
-
-
 def measure_http(folder: Path, streams: int) -> float:
-    server, url = serve(folder)
-    try:
+    with serving(folder, "--prefix-cache-bytes", "0") as url:
         return asyncio.run(http_rate(url, streams))
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def measure_engine(folder: Path, streams: int) -> float:

@@ -12,46 +12,32 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
-import subprocess
-import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
-from mrs.load_test.completion import Endpoint, Outcome, Target, complete
+from benchmarks.server_process import serving
+from mrs.load_test.completion import Endpoint, Outcome, Target, complete, event_data
 from mrs.load_test.http_stream import ServerAddress, request
 from mrs.load_test.prompts import prompt
 
 STREAMS = 15
 
 
-def serve(folder: str) -> tuple[subprocess.Popen[str], ServerAddress]:
-    server = subprocess.Popen(
-        [sys.executable, "-m", "mrs", "serve", folder, "--port", "0", "--json",
-         "--responses-db", ":memory:"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert server.stdout is not None
-    return server, ServerAddress.from_url(json.loads(server.stdout.readline())["url"])
-
-
 async def first_token(address: ServerAddress, messages: list[dict[str, str]]) -> tuple[float, str]:
     """Seconds until the first text of an answer, and the answer."""
     body = {"messages": messages, "max_tokens": 32, "temperature": 0, "stream": True}
     start, first, text = time.perf_counter(), 0.0, ""
-    rest = b""
-    async for piece in request(address, "POST", "/v1/chat/completions", orjson.dumps(body)):
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            if line.startswith(b"data: {"):
-                for choice in orjson.loads(line[6:])["choices"]:
-                    if content := choice["delta"].get("content"):
-                        first = first or time.perf_counter()
-                        text += content
+    pieces = request(address, "POST", "/v1/chat/completions", orjson.dumps(body))
+    async for data in event_data(pieces):
+        for choice in [] if data == b"[DONE]" else orjson.loads(data)["choices"]:
+            if content := choice["delta"].get("content"):
+                first = first or time.perf_counter()
+                text += content
     return first - start, text
 
 
@@ -114,15 +100,11 @@ async def run(address: ServerAddress, rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("version", help="folder of an exported version")
+    parser.add_argument("version", type=Path, help="folder of an exported version")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    server, address = serve(arguments.version)
-    try:
-        asyncio.run(run(address, arguments.rounds))
-    finally:
-        server.terminate()
-        server.wait()
+    with serving(arguments.version) as url:
+        asyncio.run(run(ServerAddress.from_url(url), arguments.rounds))
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ async def complete(target: Target, prompt: str) -> Outcome:
     outcome = Outcome(time.perf_counter())
     pieces = request(target.address, "POST", target.endpoint.path, body, headers)
     try:
-        async with aclosing(_events(pieces)) as events:
+        async with aclosing(event_data(pieces)) as events:
             async for data in events:
                 _take(outcome, data)
     except (ServerReplyError, OSError) as error:
@@ -125,7 +125,7 @@ def _request_body(target: Target, prompt: str) -> dict[str, Any]:
     return {**body, "prompt": prompt}
 
 
-async def _events(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+async def event_data(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """The data of server-sent events; comments and other fields are passed over."""
     rest = b""
     async for piece in pieces:
