@@ -45,12 +45,15 @@ class SpeculativeKind(StrEnum):
     PROMPT_LOOKUP = "prompt-lookup"
 
 
+KV_CACHE_TYPE_HELP = (
+    "What keys and values are stored as: fp32, or int8: a quarter of the memory and faster answers "
+    "to long texts, slower reading of them, and a little less exact."
+)
 KvCacheTypeOption = Annotated[
     KvCacheType,
     typer.Option(
         "--kv-cache-type",
-        help="What keys and values are stored as: fp32, or int8: a quarter of the memory and "
-        "faster answers to long texts, slower reading of them, and a little less exact.",
+        help=KV_CACHE_TYPE_HELP,
     ),
 ]
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mrs.cli.log_output import LogFormat, LogLevel
-from mrs.cli.options import KvCacheType, SpeculativeKind
+from mrs.cli.options import KV_CACHE_TYPE_HELP, KvCacheType, SpeculativeKind
 
 MODELS = "Models"
 ENGINE = "Engine"
@@ -124,8 +124,7 @@ KvCacheTypeOption = Annotated[
     KvCacheType,
     typer.Option(
         "--kv-cache-type",
-        help="What keys and values are stored as: fp32, or int8: a quarter of the memory and "
-        "faster answers to long texts, slower reading of them, and a little less exact.",
+        help=KV_CACHE_TYPE_HELP,
         rich_help_panel=ENGINE,
     ),
 ]

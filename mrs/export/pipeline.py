@@ -311,13 +311,14 @@ def _measure_cache(
     """Write the scales of the 8-bit KV cache; tells why, if it did not."""
     if not isinstance(plan.spec, DecoderSpec):
         return None
-    if not request.int8_cache:
-        if request.parity is ParityMode.NEVER:
-            return UnmeasuredParity(not_measured=NOT_ASKED_FOR)
+    reason = None
+    if not request.int8_cache and request.parity is ParityMode.NEVER:
+        reason = NOT_ASKED_FOR
+    elif not request.int8_cache and request.parity is ParityMode.AUTO:
         # The model has to run for them, which takes its whole size in memory.
         reason = obstacle(plan.parameters, folder)
-        if request.parity is ParityMode.AUTO and reason is not None:
-            return UnmeasuredParity(not_measured=reason)
+    if reason is not None:
+        return UnmeasuredParity(not_measured=reason)
     from mrs.export.calibration.cache_scales import write_cache_scales
 
     with progress.phase("Measure KV cache"):
