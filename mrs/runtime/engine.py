@@ -13,11 +13,11 @@ from dataclasses import asdict, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.errors import EngineError, MrsError, RequestTimeoutError, ShuttingDownError
+from mrs.errors import EngineError, MrsError, ShuttingDownError
 from mrs.runtime.admission import EngineModel, admit_request
+from mrs.runtime.admitted import Admitted
 from mrs.runtime.cache_operations import Release, RowCache
 from mrs.runtime.choices import make_choices
-from mrs.runtime.deadlines import Deadlines
 from mrs.runtime.drawing import draw_tokens
 from mrs.runtime.generation import (
     EngineStats,
@@ -71,9 +71,7 @@ class Engine:
         self._cache = cache
         self._scheduler = scheduler
         self._publish = publish
-        self._choices: dict[Sequence, Choice] = {}
-        self._given_up: set[Ticket] = set()
-        self._deadlines = Deadlines()
+        self._admitted = Admitted()
         self._changed = threading.Condition()
         self._warm = self._draining = self._stopping = False
         self._failure: Exception | None = None
@@ -144,11 +142,9 @@ class Engine:
         choices = make_choices(ticket, self._model)
         with self._changed:
             self._check_room(request)
+            self._admitted.add(ticket, choices)
             for choice in choices:
-                ticket.sequences.append(choice.sequence)
-                self._choices[choice.sequence] = choice
                 self._scheduler.add(choice.sequence)
-            self._deadlines.add(ticket)
             self._changed.notify_all()
         return ticket
 
@@ -156,7 +152,7 @@ class Engine:
         """Give a request up; its slots are free by the next step. Idempotent."""
         with self._changed:
             if not self._stopping:
-                self._given_up.add(ticket)
+                self._admitted.give_up(ticket)
 
     def drain(self) -> None:
         """Take no new requests; those admitted go on."""
@@ -249,36 +245,22 @@ class Engine:
         """Wait until there is something to do; False when the engine must stop."""
         with self._changed:
             while not (self._stopping or self._scheduler.has_work):
-                if self._choices:
+                if self._admitted:
                     raise RuntimeError("the engine is idle, but not all sequences have ended")
                 self._scheduler.check_idle()
                 self._changed.wait()
-            given_up, self._given_up = self._given_up, set()
-            sequences = [sequence for ticket in given_up for sequence in ticket.sequences]
-            left = [sequence for sequence in sequences if sequence in self._choices]
-            late = self._late()
-        self._tell([self._end(sequence, FinishReason.CANCELLED) for sequence in left])
-        self._tell([self._end(one, FinishReason.ERROR, error) for one, error in late])
+            leaving = self._admitted.take_leaving()
+        for sequence, error in leaving.items():
+            reason = FinishReason.CANCELLED if error is None else FinishReason.ERROR
+            self._tell([self._end(sequence, reason, error)])
         return not self._stopping
-
-    def _late(self) -> list[tuple[Sequence, Exception]]:
-        """Sequences whose request's time is up."""
-        if not self._deadlines:
-            return []
-        running = {choice.ticket for choice in self._choices.values()}
-        return [
-            (sequence, _out_of_time(ticket))
-            for ticket in self._deadlines.expired(running)
-            for sequence in ticket.sequences
-            if sequence in self._choices
-        ]
 
     def _guess(self) -> None:
         """Guess how those go on who decode in the next step."""
         if self._speculator is None:
             return
         with self._changed:
-            decoding = [self._choices[sequence] for sequence in self._scheduler.next_decoding]
+            decoding = [self._admitted[sequence] for sequence in self._scheduler.next_decoding]
         try:
             self._speculator.guess(decoding)
         except Exception:
@@ -312,7 +294,7 @@ class Engine:
         for row in step.active:
             self._counts.advance(row.sequence, row.past + row.new - row.guesses)
             wanted, first = logits[first : first + row.wanted], first + row.wanted
-            choice = self._choices[row.sequence]
+            choice = self._admitted[row.sequence]
             try:
                 if row.scored:
                     score_prompt(choice, row, wanted)
@@ -366,7 +348,7 @@ class Engine:
         for operation in operations:
             self._cache.carry_out(operation)
         with self._changed:
-            return self._choices.pop(sequence)
+            return self._admitted.remove(sequence)
 
     def _tell(self, published: Published) -> None:
         """Publish; what the callback cannot take is lost to its own requests alone."""
@@ -397,9 +379,7 @@ class Engine:
         """
         with self._changed:
             self._stopping = True
-            left = list(self._choices.values())
-            self._choices.clear()
-            self._deadlines = Deadlines()
+            left = self._admitted.take_all()
             self._scheduler = Scheduler(self._scheduler.config)
             self._changed.notify_all()
         if self._failure is None:
@@ -410,10 +390,3 @@ class Engine:
         self._tell([choice.end(FinishReason.ERROR, error) for choice in left])
         if self._warm:
             _log.critical("The engine thread died.", exc_info=self._failure)
-
-
-def _out_of_time(ticket: Ticket) -> RequestTimeoutError:
-    return RequestTimeoutError(
-        f"The answer was not complete after {ticket.request.timeout:g} seconds.",
-        hint="Ask for a shorter one, or allow more time.",
-    )

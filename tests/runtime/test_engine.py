@@ -626,7 +626,7 @@ def test_a_detokenizer_that_raises_fails_its_own_sequence() -> None:
         well = driver.submit((2,), max_tokens=9)
         gate.step()
         sick = driver.submit((1,), max_tokens=9)
-        driver.engine._choices[sick.sequences[0]].answer._detokenizer = Broken()  # type: ignore[assignment]
+        driver.engine._admitted[sick.sequences[0]].answer._detokenizer = Broken()  # type: ignore[assignment]
         gate.open()
         assert_failed(driver, sick, KeyError)
         assert driver.tokens(well) == expected((2,), 9)
@@ -798,6 +798,21 @@ def test_a_request_whose_time_is_up_ends_with_an_error_and_no_other() -> None:
         driver.assert_idle()
 
 
+def test_a_request_may_be_given_up_in_the_moment_when_its_time_is_up() -> None:
+    driver = Driver()
+    params = SamplingParams(temperature=0.0, max_tokens=4)
+    left = driver.engine.submit(GenerationRequest((1,), params, n=2, timeout=1e-9))
+    driver.engine.cancel(left)
+    other = driver.engine.submit(GenerationRequest((2,), params))
+    with running(driver):
+        assert driver.tokens(other) == expected((2,), 4)
+        assert driver.engine.alive
+        for index in (0, 1):
+            (last,) = driver.deltas(left, index)
+            assert last.finish_reason is FinishReason.CANCELLED
+        driver.assert_idle()
+
+
 @pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan")])
 def test_a_timeout_must_be_positive(timeout: float) -> None:
     with pytest.raises(InvalidValueError, match="'timeout' is"):
@@ -809,7 +824,7 @@ def test_deadlines_of_requests_that_have_ended_do_not_pile_up() -> None:
         params = SamplingParams(temperature=0.0, max_tokens=1)
         for _ in range(200):
             driver.finish(driver.engine.submit(GenerationRequest((1,), params, timeout=1e6)))
-        assert len(driver.engine._deadlines._entries) <= 80
+        assert len(driver.engine._admitted._deadlines._entries) <= 80
 
 
 # --- ready, draining, stopping --------------------------------------------------------------------
