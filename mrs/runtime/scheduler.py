@@ -10,6 +10,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
 from mrs.errors import InvalidValueError, QueueFullError
 from mrs.runtime.cache_operations import CacheOperation
@@ -20,6 +21,10 @@ from mrs.runtime.step import Row, Step
 HEADROOM = 32
 """Tokens for which an admitted sequence must have memory beyond those that it has: one that takes
 the last page would be preempted before it has drawn anything."""
+
+ATTENTION_DEPTH = 4096
+"""Tokens behind which a chunk of a prompt takes twice as long as at its beginning (measured with
+SmolLM2-135M; it is more for larger models, whose attention is a smaller part)."""
 
 
 def one_byte_a_token(tokens: int) -> int:
@@ -39,7 +44,8 @@ class SchedulerConfig:
     Attributes:
         max_seqs: slots.
         prefill_chunk: most tokens of a step that computes prompts, padding included. It bounds the
-            pause between two tokens of those who decode.
+            pause between two tokens of those who decode; deep in a prompt, where attention takes
+            longer, chunks are shorter while anybody does.
         max_waiting: most sequences in the queue.
         max_waiting_tokens: most prompt tokens in the queue.
         max_kv_bytes: memory for all rows of the KV cache; None for any.
@@ -270,7 +276,7 @@ class Scheduler:
     def _prefill_row(self, sequence: Sequence) -> Row:
         past = sequence.num_computed
         scores = sequence.sampling.prompt_logprobs is not None and not sequence.output_ids
-        most = self.config.prefill_chunk
+        most = self._chunk(past)
         if scores:
             most = min(most, self.config.max_logits)
         missing = sequence.length - past
@@ -280,6 +286,13 @@ class Scheduler:
         draws = past + new == sequence.length
         unscored = past + new - draws - max(past, sequence.num_scored)
         return Row(sequence, past, new, draws, max(0, unscored) if scores else 0)
+
+    def _chunk(self, past: int) -> int:
+        """Most tokens of a chunk behind so many others."""
+        chunk = self.config.prefill_chunk
+        if all(sequence.is_prefilling for sequence in self.running):
+            return chunk
+        return max(LEAST_TOGETHER, ceil(chunk * ATTENTION_DEPTH / (ATTENTION_DEPTH + past)))
 
     def _may_share(self, rows: list[Row]) -> bool:
         """Whether rows, padded to the longest, stay within a chunk and waste a quarter at most."""

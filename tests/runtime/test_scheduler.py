@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mrs.errors import QueueFullError
 from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.generation import FinishReason, SamplingParams
-from mrs.runtime.scheduler import Scheduler, SchedulerConfig
+from mrs.runtime.scheduler import ATTENTION_DEPTH, Scheduler, SchedulerConfig
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.step import Step
 
@@ -71,6 +71,36 @@ def test_a_short_prompt_is_not_padded_to_a_long_one() -> None:
     step = scheduler.schedule()
     assert step is not None
     assert [row.new for row in step.active] == [8]
+
+
+def long_prompt_chunks(scheduler: Scheduler, prompt: int) -> list[tuple[int, int]]:
+    """Past and new tokens of each chunk of a prompt that comes last."""
+    arrived = Sequence(tuple(range(prompt)), SamplingParams(), index=0, max_length=prompt + 9)
+    scheduler.add(arrived)
+    chunks = []
+    while arrived.is_prefilling:
+        step = scheduler.schedule()
+        assert step is not None
+        chunks += [(row.past, row.new) for row in step.active if row.sequence is arrived]
+        carry_out(scheduler, step)
+    return chunks
+
+
+def test_while_somebody_decodes_a_chunk_takes_no_longer_deep_in_a_prompt() -> None:
+    scheduler = Scheduler(SchedulerConfig(max_seqs=4, prefill_chunk=128))
+    scheduler.add(sequence(2, answer=900))
+    carry_out(scheduler, scheduler.schedule())  # type: ignore[arg-type]
+    chunks = long_prompt_chunks(scheduler, 3 * ATTENTION_DEPTH)
+    # A token takes as long as one at the beginning, and once more behind so many others.
+    assert all((new - 1) * (1 + past / ATTENTION_DEPTH) < 128 for past, new in chunks)
+    assert sum(new for _, new in chunks) == 3 * ATTENTION_DEPTH
+    assert (0, 128) in chunks and chunks[-2][1] == 33
+
+
+def test_while_nobody_decodes_chunks_are_as_large_everywhere() -> None:
+    scheduler = Scheduler(SchedulerConfig(max_seqs=4, prefill_chunk=128))
+    chunks = long_prompt_chunks(scheduler, 2 * ATTENTION_DEPTH)
+    assert {new for _, new in chunks} == {128}
 
 
 def test_decoding_goes_on_between_the_chunks_of_a_long_prompt() -> None:
