@@ -58,6 +58,8 @@ class GrammarMatcher:
         self._broken = broken
         self._accepting: bool | None = None
         self._stopped: bool | None = None
+        self._forced: tuple[int, ...] | None = None
+        self._foresees = False
 
     def mask(self) -> Bits:
         """The tokens that may come next, ends of sequence among them where the grammar accepts.
@@ -100,17 +102,25 @@ class GrammarMatcher:
             raise self._stuck(f"the tokens {tokens} are not allowed")
         # What is asked while the mask is computed must be known before.
         if not self.stopped and self.accepting is not None:
+            if self._foresees:
+                self.forced_tokens()
             self._start()
 
     def validate(self, tokens: Sequence[int]) -> int:
         """How many of these tokens could come next, one after the other."""
-        if not tokens:
-            return 0
+        if not tokens or tuple(tokens) == (self._forced or ())[: len(tokens)]:
+            return len(tokens)
         return self._call(lambda matcher: matcher.validate_tokens(list(tokens)))
 
-    def forced_tokens(self) -> list[int]:
-        """The tokens that must come next, as the model would cut their text; often none."""
-        return self._call(lambda matcher: matcher.compute_ff_tokens())
+    def forced_tokens(self) -> tuple[int, ...]:
+        """The tokens that must come next, as the model would cut their text; often none.
+
+        Who has asked once gets them without waiting for the mask from then on.
+        """
+        self._foresees = True
+        if self._forced is None:
+            self._forced = tuple(self._call(lambda matcher: matcher.compute_ff_tokens()))
+        return self._forced
 
     def rollback(self, count: int) -> None:
         """Take the last ``count`` tokens back.
@@ -130,7 +140,7 @@ class GrammarMatcher:
         return self._call(lambda matcher: Probe(matcher.deep_copy(), self._mask_bytes, self._end))
 
     def _forget_state(self) -> None:
-        self._mask = self._accepting = self._stopped = None
+        self._mask = self._accepting = self._stopped = self._forced = None
 
     def _start(self) -> Future[Bits]:
         self._pending = pending = self._workers.submit(self._fill)

@@ -21,4 +21,4 @@ class GrammarTokens:
 
 
 def _forced(grammar: GrammarConstraint | None, most: int) -> list[int]:
-    return [] if grammar is None else grammar.matcher.forced_tokens()[:most]
+    return [] if grammar is None else list(grammar.matcher.forced_tokens()[:most])

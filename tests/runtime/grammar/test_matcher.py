@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +21,7 @@ from mrs.runtime.grammar import (
 )
 from mrs.runtime.grammar.compiler import GrammarCompiler
 from mrs.runtime.grammar.token_mask import members
+from mrs.runtime.grammar.workers import Workers
 from tests.runtime.grammar.vocabularies import END, TOKENIZER, constrained, walk
 
 GRAMMARS = [
@@ -77,7 +82,40 @@ def test_forced_tokens_are_all_that_masks_allow(
 
 def test_forced_tokens_are_cut_as_the_model_cuts_them(compiler: GrammarCompiler) -> None:
     constraint = constrained(compiler, regex_grammar('name":[0-9]'))
-    assert constraint.matcher.forced_tokens() == TOKENIZER.encode('name":')
+    assert list(constraint.matcher.forced_tokens()) == TOKENIZER.encode('name":')
+
+
+class Unfinished(Workers):
+    """Workers that do what they are asked only when somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.awaited = 0
+
+    def submit(self, job: Callable[[], Any]) -> Future[Any]:
+        workers = self
+
+        class Lazy(Future[Any]):
+            def result(self, timeout: float | None = None) -> Any:
+                workers.awaited += 1
+                return job()
+
+        return Lazy()
+
+
+def test_what_is_forced_is_known_before_the_mask(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = constrained(compiler, regex_grammar('[a-z]name":[0-9]')).matcher
+    workers = Unfinished()
+    monkeypatch.setattr(matcher, "_workers", workers)
+    assert matcher.forced_tokens() == ()
+    matcher.accept(*TOKENIZER.encode("x"))
+    forced = TOKENIZER.encode('name":')
+    assert list(matcher.forced_tokens()) == forced
+    assert matcher.validate(forced) == len(forced)
+    assert not workers.awaited
+    assert members(matcher.mask()).tolist() == forced[:1]
+    assert workers.awaited == 1
 
 
 def test_guesses_are_counted_up_to_the_first_that_is_wrong(compiler: GrammarCompiler) -> None:
