@@ -52,6 +52,7 @@ class ChannelLayout:
         return ChannelMatrix(
             codes=builder.stored(stored, f"{name}.codes", ir.DataType.INT8, shape),
             scales=builder.weight(f"{name}.scales", scales),
+            columns=columns,
         )
 
 
@@ -61,10 +62,11 @@ class ChannelMatrix:
 
     codes: ir.Value
     scales: ir.Value
+    columns: int
 
     def multiply(self, builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
         """``x @ matrix.T`` of activations and weights in int8."""
-        rounded, steps = _round_activations(builder, x)
+        rounded, steps = _round_activations(builder, x, self.columns)
         one = builder.constant("one", np.array(1, dtype=np.float32))
         zero = builder.constant("activation_zero", np.array(_ZERO, dtype=np.uint8))
         inputs = [rounded, self.codes, one, self.scales, zero]
@@ -93,7 +95,7 @@ def _transposed(codes: NDArray[np.int8]) -> Iterator[NDArray[np.int8]]:
         yield np.ascontiguousarray(codes[:, start : start + _STEP].T)
 
 
-def _round_activations(builder: GraphBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _round_activations(builder: GraphBuilder, x: ir.Value, width: int) -> tuple[ir.Value, ir.Value]:
     """``x`` as uint8 around 128, and the step of each row; made once for each ``x``."""
     name = f"{x.name}.int8"
 
@@ -110,10 +112,12 @@ def _round_activations(builder: GraphBuilder, x: ir.Value) -> tuple[ir.Value, ir
     step = builder.shared(("activation steps", x), steps)
 
     def rounded() -> ir.Value:
-        counted = builder.op("Div", [x, step], f"{name}.counted")
-        whole = builder.op("Round", [counted], f"{name}.whole")
-        middle = builder.constant("float_activation_zero", np.array(_ZERO, dtype=np.float32))
-        above = builder.op("Add", [whole, middle], f"{name}.above")
-        return builder.op("Cast", [above], name, {"to": ir.DataType.UINT8.value})
+        # One operator for divide, round, shift and cast; its zero points are as many as its scales.
+        zero = ir.tensor(np.array([_ZERO], dtype=np.uint8))
+        shape = builder.op("Shape", [step], f"{name}.steps.shape")
+        zeros = builder.op("ConstantOfShape", [shape], f"{name}.zeros", {"value": zero})
+        return builder.op(
+            "QuantizeLinear", [x, step, zeros], name, {"axis": -1, "block_size": width}
+        )
 
     return builder.shared(("rounded activations", x), rounded), step
