@@ -26,6 +26,10 @@ ATTENTION_DEPTH = 4096
 """Tokens behind which a chunk of a prompt takes twice as long as at its beginning (measured with
 SmolLM2-135M; it is more for larger models, whose attention is a smaller part)."""
 
+TAIL = 4
+"""The last chunk of a prompt may be larger by one part in so many: a step for a handful of tokens
+takes longer than they do in the one before."""
+
 
 def one_byte_a_token(tokens: int) -> int:
     """Sizes of rows where nobody says otherwise: budgets are counted in tokens then."""
@@ -280,6 +284,8 @@ class Scheduler:
         if scores:
             most = min(most, self.config.max_logits)
         missing = sequence.length - past
+        if not scores and missing <= most + most // TAIL:
+            most = missing
         new = min(missing, most)
         if new > LEAST_TOGETHER and 0 < missing - new < LEAST_TOGETHER:
             new -= LEAST_TOGETHER - (missing - new)

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from mrs.errors import QueueFullError
 from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.generation import FinishReason, SamplingParams
-from mrs.runtime.scheduler import ATTENTION_DEPTH, Scheduler, SchedulerConfig
+from mrs.runtime.scheduler import ATTENTION_DEPTH, TAIL, Scheduler, SchedulerConfig
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.step import Step
 
 CONFIG = SchedulerConfig(max_seqs=4, prefill_chunk=16, max_waiting=8)
+LARGEST = 16 + 16 // TAIL
 
 
 def sequence(prompt: int, answer: int = 4) -> Sequence:
@@ -44,14 +45,26 @@ def test_nothing_to_do_gives_no_step() -> None:
 
 def test_a_long_prompt_is_computed_in_chunks_and_only_the_last_draws() -> None:
     scheduler = Scheduler(CONFIG)
-    scheduler.add(sequence(35))
+    scheduler.add(sequence(37))
     chunks = []
     for _ in range(3):
         step = scheduler.schedule()
         assert step is not None
         chunks.append([(row.past, row.new, row.draws) for row in step.active])
         carry_out(scheduler, step)
-    assert chunks == [[(0, 16, False)], [(16, 16, False)], [(32, 3, True)]]
+    assert chunks == [[(0, 16, False)], [(16, 16, False)], [(32, 5, True)]]
+
+
+def test_a_small_rest_of_a_prompt_is_computed_with_the_chunk_before_it() -> None:
+    scheduler = Scheduler(CONFIG)
+    scheduler.add(sequence(16 + LARGEST))
+    chunks = []
+    for _ in range(2):
+        step = scheduler.schedule()
+        assert step is not None
+        chunks.append([(row.past, row.new, row.draws) for row in step.active])
+        carry_out(scheduler, step)
+    assert chunks == [[(0, 16, False)], [(16, LARGEST, True)]]
 
 
 def test_short_prompts_of_like_length_share_a_step() -> None:
@@ -324,7 +337,7 @@ def test_no_piece_of_a_prompt_is_a_single_token(length: int) -> None:
     steps = prompt_steps(Scheduler(CONFIG), choice(*range(length)))
     pieces = [new for step in steps for _, new in step]
     assert sum(pieces) == length
-    assert all(2 <= piece <= CONFIG.prefill_chunk for piece in pieces) or length == 1
+    assert all(2 <= piece <= LARGEST for piece in pieces) or length == 1
 
 
 def test_prefixes_are_shared_within_a_salt_alone() -> None:

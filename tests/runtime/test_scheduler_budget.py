@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from mrs.runtime.cache_operations import CacheOperation, Copy, Move, Release, Trim
 from mrs.runtime.generation import FinishReason, SamplingParams
-from mrs.runtime.scheduler import Scheduler, SchedulerConfig
+from mrs.runtime.scheduler import TAIL, Scheduler, SchedulerConfig
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.step import Step
 
@@ -110,7 +110,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         if prefill:
             assert not (self.was_prefill and others)
             padded = len(active) * max(row.new for row in active)
-            assert padded <= self.scheduler.config.prefill_chunk
+            chunk = self.scheduler.config.prefill_chunk
+            assert padded <= chunk + (chunk // TAIL if len(active) == 1 else 0)
             oldest = min(
                 (s for s in self.scheduler.running if s.is_prefilling), key=lambda s: s.arrival
             )
