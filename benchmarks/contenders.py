@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 THREADS = 2
 DECODED = 128
@@ -155,7 +156,7 @@ def mistralrs(gguf: str, depth: int) -> Rates:
     words = "the of and to in is was for on that with as by at from it an be this which or are"
     seeds = iter(range(1 << 30))
 
-    def usage(length: int, count: int):  # type: ignore[no-untyped-def]
+    def usage(length: int, count: int) -> Any:
         text = " ".join(random.Random(next(seeds)).choices(words.split(), k=length))
         asked = CompletionRequest(
             model="default", prompt=text, max_tokens=count, temperature=0.0, ignore_eos=True
@@ -164,7 +165,7 @@ def mistralrs(gguf: str, depth: int) -> Rates:
 
     def seconds(length: int) -> float:
         found = usage(length, 1)
-        return length / found.avg_prompt_tok_per_sec
+        return length / float(found.avg_prompt_tok_per_sec)
 
     count = DECODED // 4  # It is slow: fewer say the same.
     decode = statistics.median(usage(depth or 2, count).avg_compl_tok_per_sec for _ in range(2))

@@ -89,8 +89,8 @@ async def http_rate(url: str, streams: int) -> float:
 
 
 def measure_http(folder: Path, streams: int) -> float:
-    with serving(folder, "--prefix-cache-bytes", "0") as url:
-        return asyncio.run(http_rate(url, streams))
+    with serving(folder, "--prefix-cache-bytes", "0") as server:
+        return asyncio.run(http_rate(server.url, streams))
 
 
 def measure_engine(folder: Path, streams: int) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.http_overhead import serve
+from benchmarks.server_process import serving
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -58,14 +58,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30, help="length of each observation")
     parser.add_argument("--requests", type=int, default=16, help="requests at once between them")
     arguments = parser.parse_args()
-    server, url = serve(arguments.version.resolve())
-    try:
+    with serving(arguments.version.resolve()) as server:
         observe("just ready", server.pid, arguments.seconds)
-        ask_at_once(url, arguments.requests)
+        ask_at_once(server.url, arguments.requests)
         observe("after work", server.pid, arguments.seconds)
-    finally:
-        server.terminate()
-        server.wait()
 
 
 if __name__ == "__main__":

@@ -7,12 +7,26 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 
+@dataclass(frozen=True)
+class ServerProcess:
+    """A server that is ready.
+
+    Attributes:
+        url: where it listens.
+        pid: of its process.
+    """
+
+    url: str
+    pid: int
+
+
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[str]:
-    """Start ``mrs serve`` and wait until it is ready; gives its URL, and stops it at the end."""
+def serving(folder: Path, *options: str) -> Iterator[ServerProcess]:
+    """Start ``mrs serve`` and wait until it is ready; stop it at the end."""
     server = subprocess.Popen(
         [sys.executable, "-m", "mrs", "serve", str(folder), "--port", "0", "--json",
          "--responses-db", ":memory:", *options],
@@ -20,7 +34,7 @@ def serving(folder: Path, *options: str) -> Iterator[str]:
     )  # fmt: skip
     try:
         assert server.stdout is not None
-        yield json.loads(server.stdout.readline())["url"]
+        yield ServerProcess(json.loads(server.stdout.readline())["url"], server.pid)
     finally:
         server.terminate()
         server.wait()

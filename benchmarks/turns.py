@@ -103,8 +103,8 @@ def main() -> None:
     parser.add_argument("version", type=Path, help="folder of an exported version")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    with serving(arguments.version) as url:
-        asyncio.run(run(ServerAddress.from_url(url), arguments.rounds))
+    with serving(arguments.version) as server:
+        asyncio.run(run(ServerAddress.from_url(server.url), arguments.rounds))
 
 
 if __name__ == "__main__":
