@@ -21,6 +21,7 @@ from mrs.runtime.generation import (
     GenerationRequest,
     GenerationStream,
 )
+from mrs.server.answer_times import AnswerTimes
 from mrs.server.errors import GenerationFailedError, reply_to
 from mrs.server.generation_batch import GenerationBatch
 from mrs.server.interruption import Interruption, run_interruptible
@@ -54,14 +55,16 @@ class Tally:
     ``completion_tokens`` counts every token that was drawn, the end-of-sequence token and those
     of a stop string included: it is what was computed, streamed or not. ``cached_tokens`` are
     those of the prompt that were not; ``dropped_tokens`` those that a prompt lost because it was
-    too long.
+    too long. ``times`` begins with this object.
     """
 
     def __init__(self, prompt_tokens: int, choices: int) -> None:
+        self.times = AnswerTimes()
         self._sent_tokens = prompt_tokens
         self.completion_tokens = 0
         self.cached_tokens = 0
         self.dropped_tokens = 0
+        self._first_tokens = 0
         self._open_choices = choices
 
     @property
@@ -75,6 +78,8 @@ class Tally:
         Raises:
             GenerationFailedError: a choice ended without being complete.
         """
+        first = not self.completion_tokens
+        self.times.arrived()
         for delta in deltas:
             self.completion_tokens += len(delta.token_ids)
             self.cached_tokens = max(self.cached_tokens, delta.cached_tokens)
@@ -82,6 +87,13 @@ class Tally:
             if delta.finish_reason is not None:
                 self._open_choices -= 1
                 _require_success(delta)
+        if first:
+            self._first_tokens = self.completion_tokens
+
+    @property
+    def later_tokens(self) -> int:
+        """Tokens that were drawn after those that came first."""
+        return self.completion_tokens - self._first_tokens
 
     def require_complete(self) -> None:
         """Check that all choices have ended.

@@ -150,6 +150,18 @@ class Usage(BaseModel):
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
     completion_tokens_details: CompletionTokensDetails
+    avg_tok_per_sec: float = Field(description="Tokens of prompt and answer in all the time.")
+    avg_prompt_tok_per_sec: float = Field(description="Tokens of the prompt until the first token.")
+    avg_compl_tok_per_sec: float = Field(
+        description="Tokens after the first; 0 where there are none."
+    )
+    total_time_sec: float = Field(description="Seconds until the last token.")
+    total_prompt_time_sec: float = Field(
+        description="Seconds until the first token; waiting for a turn is part of it."
+    )
+    total_completion_time_sec: float = Field(
+        description="Seconds from the first token to the last."
+    )
 
 
 FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
