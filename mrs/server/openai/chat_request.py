@@ -61,7 +61,7 @@ def _conversation(request: ChatCompletionRequest, model: ServedModel) -> Convers
         tool_choice=requested_choice(request, tools),
         # The older form of calls can tell of one alone.
         parallel_tool_calls=request.parallel_tool_calls is not False and not request.functions,
-        response_format=asked_grammar(request.grammar, request.response_format),
+        response_format=asked_grammar(request.grammar, request.response_format, request.guided()),
         thinking=enabled,
         reasoning_effort=effort,
         template_variables=other_variables(request) | _verbosity(request, model),

@@ -96,7 +96,7 @@ def prepare_completion(request: CompletionRequest, model: ServedModel) -> Prepar
         logprobs=request.logprobs,
         prompt_logprobs=request.logprobs if request.echo else None,
         cumulative_logprob=choices > returned,
-        grammar=asked_grammar(request.grammar, request.response_format),
+        grammar=asked_grammar(request.grammar, request.response_format, request.guided()),
     )
     generations = tuple(
         GenerationRequest(

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, Tag
 
 from mrs.server.openai.grammar_fields import GrammarField, ResponseFormat
+from mrs.server.openai.guided_fields import GuidedFields
 from mrs.server.openai.sampling_fields import MAX_CHOICES, SamplingFields, TokenIds
 from mrs.server.openai.schemas import StreamOptions, Usage
 from mrs.server.text_unions import texts_or_tokens
@@ -27,7 +28,7 @@ Prompt = Annotated[
 ]
 
 
-class CompletionRequest(SamplingFields):
+class CompletionRequest(SamplingFields, GuidedFields):
     """Texts to continue.
 
     Null means absent, for every field. Fields that this server does not know are ignored; fields

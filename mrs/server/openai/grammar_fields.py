@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -83,20 +84,32 @@ class ResponseFormat(RequestModel):
 
 
 def asked_grammar(
-    grammar: GrammarField | None, response_format: ResponseFormat | None
+    grammar: GrammarField | None,
+    response_format: ResponseFormat | None,
+    others: Iterable[tuple[str, Grammar]] = (),
 ) -> Grammar | None:
-    """What an answer must match, by either field.
+    """What an answer must match, by whichever field.
+
+    Args:
+        grammar: the field of that name.
+        response_format: the same.
+        others: what other fields ask for, by name.
 
     Raises:
-        InvalidValueError: both fields ask for something.
+        InvalidValueError: two fields ask for something.
     """
+    asked: dict[str, Grammar] = {}
     wanted = response_format.grammar() if response_format else None
-    if grammar is None:
-        return wanted
     if wanted is not None:
+        asked["response_format"] = wanted
+    if grammar is not None:
+        asked["grammar"] = grammar.grammar()
+    asked.update(others)
+    if len(asked) > 1:
+        first, second, *_ = asked
         raise InvalidValueError(
-            "'grammar' and 'response_format' both say what the answer must match.",
+            f"'{second}' and '{first}' both say what the answer must match.",
             hint="Send one of them.",
-            param="grammar",
+            param=second,
         )
-    return grammar.grammar()
+    return next(iter(asked.values()), None)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from mrs.server.openai.grammar_fields import GrammarField, ResponseFormat
+from mrs.server.openai.guided_fields import GuidedFields
 from mrs.server.openai.message_schemas import ChatMessage, Content
 from mrs.server.openai.sampling_fields import MAX_CHOICES, SamplingFields
 from mrs.server.openai.tool_schemas import (
@@ -47,7 +48,7 @@ class Prediction(RequestModel):
     content: Content
 
 
-class ChatCompletionRequest(SamplingFields):
+class ChatCompletionRequest(SamplingFields, GuidedFields):
     """A conversation to continue.
 
     Null means absent, for every field. Fields that this server does not know are ignored; fields

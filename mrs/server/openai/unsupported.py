@@ -27,12 +27,7 @@ _OFF = _one_of(False)
 CONSTRAINTS_OF_OTHERS: Mapping[str, AsksForNothing] = {
     "allowed_token_ids": _EMPTY,
     "bad_words": _EMPTY,
-    "guided_choice": _EMPTY,
     "guided_grammar": _EMPTY,
-    "guided_json": _NOTHING,
-    "guided_regex": _EMPTY,
-    "json_schema": _NOTHING,
-    "structured_outputs": _NOTHING,
 }
 # OpenAI's, those that mistral.rs adds to OpenAI's, those of vLLM and llama.cpp.
 UNSUPPORTED_FIELDS: Mapping[str, AsksForNothing] = {

@@ -14,8 +14,13 @@ from starlette.testclient import TestClient
 
 from mrs.chat_template import ChatTemplate
 from mrs.errors import ChatTemplateError
-from mrs.runtime.generation import FinishReason, GenerationRequest
-from mrs.runtime.grammar import json_schema_grammar
+from mrs.runtime.generation import FinishReason, GenerationRequest, Grammar
+from mrs.runtime.grammar import (
+    choice_grammar,
+    json_object_grammar,
+    json_schema_grammar,
+    regex_grammar,
+)
 from mrs.server.app import create_app
 from mrs.server.settings import ServerSettings
 from tests.server.fake_engine import Deltas, FakeEncoder, FakeEngine, end, say, served, token
@@ -233,12 +238,13 @@ def test_tensors_of_a_client_are_loaded(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"guided_choice": ["a"]},
-        {"structured_outputs": {"regex": "a+"}},
-        {"json_schema": {"const": "42"}},
+        {"guided_grammar": 'root ::= "a"'},
+        {"structured_outputs": {"grammar": 'root ::= "a"'}},
+        {"structured_outputs": {"structural_tag": "{}"}},
+        {"structured_outputs": {"regex": "a+", "whitespace_pattern": " "}},
         {"allowed_token_ids": [1]},
     ],
-    ids=lambda fields: next(iter(fields)),
+    ids=str,
 )
 def test_a_constraint_of_another_server_is_dropped(
     client: TestClient, fields: dict[str, Any]
@@ -250,6 +256,59 @@ def test_a_constraint_of_another_server_is_dropped(
     ):
         error = client.post(f"/v1/{path}", json={**prompt, **fields}).json()["error"]
         assert error["param"] == next(iter(fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "grammar"),
+    [
+        ({"guided_choice": ["a", "b"]}, choice_grammar(["a", "b"])),
+        ({"guided_regex": "a+"}, regex_grammar("a+")),
+        ({"guided_json": {"const": 1}}, json_schema_grammar({"const": 1})),
+        ({"guided_json": '{"const": 1}'}, json_schema_grammar('{"const": 1}')),
+        ({"json_schema": {"const": 1}}, json_schema_grammar({"const": 1})),
+        ({"structured_outputs": {"json": {"const": 1}}}, json_schema_grammar({"const": 1})),
+        ({"structured_outputs": {"choice": ["a"], "regex": None}}, choice_grammar(["a"])),
+        ({"structured_outputs": {"regex": "a", "json_object": False}}, regex_grammar("a")),
+        ({"structured_outputs": {"json_object": True}}, json_object_grammar()),
+        ({"guided_choice": [], "guided_regex": ""}, None),
+    ],
+    ids=str,
+)
+def test_a_constraint_of_another_server_holds(
+    client: TestClient, engine: FakeEngine, fields: dict[str, Any], grammar: Grammar | None
+) -> None:
+    """vLLM's and llama.cpp's names of it."""
+    for path, prompt in (
+        ("chat/completions", {"messages": [HI]}),
+        ("completions", {"prompt": "a"}),
+    ):
+        reply = client.post(f"/v1/{path}", json={**prompt, **fields})
+        assert reply.status_code == 200, reply.text
+        assert engine.requests[-1].sampling.grammar == grammar
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"structured_outputs": {}}, "structured_outputs"),
+        ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs"),
+        ({"structured_outputs": {"choice": []}}, "choice"),
+        ({"guided_json": 3}, "guided_json"),
+        ({"guided_regex": "a", "grammar": {"type": "regex", "value": "b"}}, "guided_regex"),
+        ({"guided_regex": "a", "response_format": {"type": "json_object"}}, "guided_regex"),
+    ],
+    ids=str,
+)
+def test_a_constraint_that_says_too_little_or_too_much_is_refused(
+    client: TestClient, fields: dict[str, Any], param: str
+) -> None:
+    for path, prompt in (
+        ("chat/completions", {"messages": [HI]}),
+        ("completions", {"prompt": "a"}),
+    ):
+        reply = client.post(f"/v1/{path}", json={**prompt, **fields})
+        assert reply.status_code == 400
+        assert reply.json()["error"]["param"].startswith(param)
 
 
 def test_the_schema_of_a_json_object_is_dropped(client: TestClient, engine: FakeEngine) -> None:

@@ -24,12 +24,7 @@ ASKS = {
     "prompt_embeds": "AAAA",
     "allowed_token_ids": [1, 2],
     "bad_words": ["a"],
-    "guided_choice": ["a", "b"],
     "guided_grammar": 'root ::= "a"',
-    "guided_json": {},
-    "guided_regex": "a+",
-    "json_schema": {"const": "42"},
-    "structured_outputs": {"choice": ["a", "b"]},
 }
 # What the openai client or common tools send when they want nothing of it.
 ASKS_FOR_NOTHING = [
