@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mrs.runtime.admission import EngineModel
 from mrs.runtime.answer import Answer
+from mrs.runtime.reasoning_budget import ReasoningTracker
 from mrs.runtime.sampling import Sampler
 from mrs.runtime.sequence import Sequence
 from mrs.runtime.ticket import Choice, Ticket
@@ -35,4 +36,6 @@ def _make_choice(ticket: Ticket, model: EngineModel, index: int) -> Choice:
         eos_token_ids=sorted(model.eos_token_ids),
         pieces=model.token_pieces,
     )
-    return Choice(ticket, sequence, sampler, answer, grammar)
+    budget = request.sampling.reasoning_budget
+    reasoning = None if budget is None else ReasoningTracker(budget, model.token_pieces)
+    return Choice(ticket, sequence, sampler, answer, grammar, reasoning)

@@ -1,7 +1,8 @@
 """From a step's logits to the next tokens of its sequences.
 
 The order, for each row: the model's own log probabilities, where they are asked for; a grammar's
-mask; penalties, bias and bans; the filters; the draw. Nothing that a neighbour does is seen.
+mask; penalties, bias and bans; the filters; the draw, in whose place a token comes where reasoning
+has to end. Nothing that a neighbour does is seen.
 """
 
 from __future__ import annotations
@@ -57,13 +58,18 @@ def _draw(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta:
     """Draw one token from logits ``[vocab]``."""
     sampling, sampler, grammar = choice.sequence.sampling, choice.sampler, choice.grammar
     raw = None
-    adjusts = sampler.adjusts or grammar is not None
+    forced = None if choice.reasoning is None else choice.reasoning.forced
+    adjusts = sampler.adjusts or grammar is not None or forced is not None
     if sampling.logprobs is not None or sampling.cumulative_logprob:
         raw = RawLogprobs(logits, sampling.logprobs or 0, keep=adjusts)
-    if grammar is None:
-        token = sampler.sample(logits, None if adjusts or raw is None else raw.candidates)
+    if grammar is not None:
+        token = _draw_within(grammar, choice, logits, forced)
+    elif forced is not None:
+        token = sampler.sample(logits, settle=lambda _: forced)
     else:
-        token = _draw_within(grammar, choice, logits)
+        token = sampler.sample(logits, None if adjusts or raw is None else raw.candidates)
+    if choice.reasoning is not None:
+        choice.reasoning.take(token)
     whole = grammar is not None and grammar.complete
     return choice.answer.add(token, None if raw is None else raw.of(token), complete=whole)
 
@@ -78,10 +84,19 @@ def _joined(deltas: list[GenerationDelta]) -> GenerationDelta:
     )
 
 
-def _draw_within(grammar: GrammarConstraint, choice: Choice, logits: NDArray[np.float32]) -> int:
+def _draw_within(
+    grammar: GrammarConstraint, choice: Choice, logits: NDArray[np.float32], forced: int | None
+) -> int:
+    """Draw what the grammar allows; it is asked about a ``forced`` token as about a drawn one."""
     sequence = choice.sequence
     remaining = sequence.longest - sequence.length
     grammar.restrict(logits, len(sequence.output_ids))
-    token = choice.sampler.sample(logits, settle=lambda drawn: grammar.settle(drawn, remaining))
+    if forced is not None and not np.isfinite(logits[forced]):
+        forced = None
+
+    def settle(drawn: int) -> int:
+        return grammar.settle(drawn if forced is None else forced, remaining)
+
+    token = choice.sampler.sample(logits, settle=settle)
     grammar.accept(token)
     return token

@@ -48,6 +48,25 @@ class Grammar:
 
 
 @dataclass(frozen=True)
+class ReasoningBudget:
+    """How many tokens of an answer may be reasoning.
+
+    Attributes:
+        tokens: most of them between the marks.
+        opened: the prompt has begun the reasoning.
+        opens: the mark that begins it.
+        closes: the mark that ends it.
+        closing_ids: tokens that spell ``closes``, at least one.
+    """
+
+    tokens: int
+    opened: bool
+    opens: str
+    closes: str
+    closing_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class SamplingParams:
     """How tokens are drawn for one sequence.
 
@@ -80,6 +99,7 @@ class SamplingParams:
         cumulative_logprob: tell of the whole answer how likely the model found it.
         suppress_tokens: tokens that are never drawn.
         grammar: what the answer must match; None for anything.
+        reasoning_budget: after how many tokens reasoning is closed; None for no such limit.
     """
 
     temperature: float = 1.0
@@ -109,6 +129,7 @@ class SamplingParams:
     cumulative_logprob: bool = False
     suppress_tokens: tuple[int, ...] = ()
     grammar: Grammar | None = None
+    reasoning_budget: ReasoningBudget | None = None
 
 
 @dataclass(frozen=True)

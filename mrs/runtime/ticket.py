@@ -12,6 +12,7 @@ from mrs.runtime.generation import (
     TokenLogprobs,
 )
 from mrs.runtime.grammar.constraint import GrammarConstraint
+from mrs.runtime.reasoning_budget import ReasoningTracker
 from mrs.runtime.sampling import Sampler
 from mrs.runtime.sequence import Sequence
 
@@ -43,6 +44,7 @@ class Choice:
         sampler: draws the next one.
         answer: makes text of them.
         grammar: what the answer must match, if anything.
+        reasoning: ends its reasoning in time, if anything asks for that.
         prompt_logprobs: how likely the prompt is, as far as it is known and not told yet.
     """
 
@@ -51,6 +53,7 @@ class Choice:
     sampler: Sampler
     answer: Answer
     grammar: GrammarConstraint | None = None
+    reasoning: ReasoningTracker | None = None
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
 
     def end(

@@ -122,7 +122,7 @@ class Driver:
         self.runner = FakeRunner(self.cache)
         self.published: list[Published] = []
         self.on_publish: Callable[[Published], None] = lambda published: None
-        self.model = EngineModel(VOCAB, frozenset({EOS}), max_length, _detokenizer)
+        self.model = EngineModel(VOCAB, frozenset({EOS}), max_length, _detokenizer, PIECES)
         self.engine = Engine(
             self.model,
             self.runner,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from mrs.errors import InvalidValueError
-from mrs.runtime.generation import DryParams, SamplingParams
+from mrs.runtime.generation import DryParams, ReasoningBudget, SamplingParams
 
 # Attribute -> its bounds, both included, and how they are told.
 _BOUNDS: dict[str, tuple[float, float, str]] = {
@@ -47,6 +47,7 @@ def check_sampling(sampling: SamplingParams, vocab_size: int) -> None:
         allowed = f"at most max_tokens, which is {sampling.max_tokens}"
         raise out_of_range("min_tokens", sampling.min_tokens, allowed)
     _check_dry(sampling.dry)
+    _check_reasoning(sampling.reasoning_budget, vocab_size)
     tokens = f"a token id from 0 to {vocab_size - 1}"
     for name in ("stop_token_ids", "suppress_tokens"):
         for token in getattr(sampling, name):
@@ -68,6 +69,18 @@ def _check_dry(dry: DryParams | None) -> None:
     if dry is not None:
         for name, bounds in _DRY_BOUNDS.items():
             _check(f"dry_{name}", getattr(dry, name), bounds)
+
+
+def _check_reasoning(budget: ReasoningBudget | None, vocab_size: int) -> None:
+    if budget is None:
+        return
+    if budget.tokens < 0:
+        raise out_of_range("reasoning_budget", budget.tokens, "at least 0")
+    if not budget.opens or not budget.closes or not budget.closing_ids:
+        raise InvalidValueError("A budget of reasoning needs its marks.", param="reasoning_budget")
+    for token in budget.closing_ids:
+        if not 0 <= token < vocab_size:
+            raise out_of_range("reasoning_budget", token, f"a token id from 0 to {vocab_size - 1}")
 
 
 def _check(name: str, value: float | None, bounds: tuple[float, float, str]) -> None:

@@ -94,6 +94,7 @@ def prepare_message(request: MessagesRequest, model: ServedModel) -> PreparedMes
         sampling,
         cache_salt=request.cache_salt or "",
         truncate=bool(request.truncate_sequence),
+        reasoning_budget=request.thinking.budget_tokens if request.thinking else None,
     )
     prepared = prepare(conversation_of(request), options, model)
     generation = prepared.generation

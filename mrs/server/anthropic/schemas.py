@@ -80,7 +80,10 @@ class Thinking(RequestModel):
 
     type: Literal["enabled", "disabled", "adaptive"]
     budget_tokens: int | None = Field(
-        None, ge=1, description="Below `max_tokens`, of which thinking is a part; not enforced."
+        None,
+        ge=1,
+        description="Below `max_tokens`, of which thinking is a part: it is closed after so many "
+        "tokens, but for models with channels (GPT-OSS).",
     )
     display: Literal["summarized", "omitted"] | None = None
 

@@ -90,13 +90,17 @@ class AnswerOptions:
     """How the answers are made.
 
     Attributes:
-        sampling: how tokens are drawn; ``grammar`` is filled in by `prepare`.
+        sampling: how tokens are drawn; ``grammar`` and ``reasoning_budget`` are filled in by
+            `prepare`.
         n: number of answers.
         cache_salt: see `mrs.runtime.generation.GenerationRequest`.
         truncate: the same.
+        reasoning_budget: most tokens of reasoning; None for as many as the answer may have. It
+            means nothing to a model without marks of reasoning.
     """
 
     sampling: SamplingParams
     n: int = 1
     cache_salt: str = ""
     truncate: bool = False
+    reasoning_budget: int | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mrs.errors import InvalidValueError
-from mrs.runtime.generation import GenerationRequest
+from mrs.runtime.generation import GenerationRequest, ReasoningBudget
 from mrs.server.conversation.answer_grammar import answer_grammar
 from mrs.server.conversation.answer_reader import AnswerReader, ParsingReader
 from mrs.server.conversation.answer_syntax import AnswerSyntax, TaggedAnswers
@@ -68,7 +68,10 @@ def prepare(
     )
     hidden_stops = _hidden_stops(conversation, tools, form) if grammar is None else ()
     sampling = replace(
-        options.sampling, grammar=grammar, stop=(*options.sampling.stop, *hidden_stops)
+        options.sampling,
+        grammar=grammar,
+        stop=(*options.sampling.stop, *hidden_stops),
+        reasoning_budget=_reasoning_budget(options, form, model, in_reasoning=in_reasoning),
     )
     generation = GenerationRequest(
         prompt_ids,
@@ -143,6 +146,17 @@ def _may_think(conversation: Conversation, form: ChatFormat) -> bool:
     if conversation.continue_final:
         return False
     return form.has_channels or (form.reasoning is not None and conversation.thinking is not False)
+
+
+def _reasoning_budget(
+    options: AnswerOptions, form: ChatFormat, model: ServedModel, *, in_reasoning: bool
+) -> ReasoningBudget | None:
+    """What ends the reasoning in time; None where nobody asks, or no pair of marks is known."""
+    marks, tokens = form.reasoning, options.reasoning_budget
+    if marks is None or tokens is None:
+        return None
+    closing_ids = tuple(model.tokenizer.encode(marks.closes))
+    return ReasoningBudget(tokens, in_reasoning, marks.opens, marks.closes, closing_ids)
 
 
 def _hidden_stops(

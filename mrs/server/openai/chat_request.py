@@ -47,6 +47,7 @@ def prepared_conversation(
         request.n or 1,
         cache_salt=request.cache_salt or "",
         truncate=bool(request.truncate_sequence),
+        reasoning_budget=request.thinking_token_budget,
     )
     return prepare(_conversation(request, model), options, model)
 

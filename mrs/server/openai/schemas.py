@@ -94,6 +94,9 @@ class ChatCompletionRequest(SamplingFields, GuidedFields):
         description="`none` or `off` (no reasoning), `minimal`, `low`, `medium`, `high`, `xhigh` "
         "or `max`; what it means is up to the model.",
     )
+    thinking_token_budget: int | None = Field(
+        None, ge=0, description="Reasoning is closed after so many tokens of it."
+    )
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Variables that the model's chat template reads."
     )

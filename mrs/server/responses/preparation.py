@@ -107,7 +107,10 @@ def _options(request: ResponsesRequest, model: ServedModel) -> AnswerOptions:
     logprobs = (request.top_logprobs or 0) if request.wants_logprobs else None
     sampling = sampling_params(request, model, max_tokens=request.output_limit, logprobs=logprobs)
     return AnswerOptions(
-        sampling, cache_salt=request.cache_salt or "", truncate=request.truncation == "auto"
+        sampling,
+        cache_salt=request.cache_salt or "",
+        truncate=request.truncation == "auto",
+        reasoning_budget=request.thinking_token_budget,
     )
 
 

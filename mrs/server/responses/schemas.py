@@ -195,6 +195,9 @@ class ResponsesRequest(SamplingFields):
     )
     reasoning: ReasoningField | None = None
     enable_thinking: bool | None = Field(None, description="Whether the model thinks first.")
+    thinking_token_budget: int | None = Field(
+        None, ge=0, description="Reasoning is closed after so many tokens of it."
+    )
     text: TextField | None = None
     response_format: ResponseFormat | None = Field(
         None, description="`text.format` as chat completions have it."

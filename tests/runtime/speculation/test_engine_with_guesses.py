@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrs.runtime.generation import FinishReason, SamplingParams
+from mrs.runtime.generation import FinishReason, ReasoningBudget, SamplingParams
 from mrs.runtime.scheduler import SchedulerConfig
 from mrs.runtime.speculation.proposer import Wish
 from mrs.runtime.speculation.speculator import Speculator
@@ -202,3 +202,13 @@ def test_the_end_of_sequence_token_among_guesses() -> None:
         deltas = engine.finish(ticket)
     assert [token for delta in deltas for token in delta.token_ids] == [*tokens[:10], EOS]
     assert deltas[-1].finish_reason is FinishReason.STOP
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.3])
+def test_guesses_do_not_prolong_reasoning(wrong: float) -> None:
+    closing = (7, 8)
+    limit = ReasoningBudget(6, True, "<a>", "'(", closing)
+    with running(driver(Oracle(wrong))) as engine:
+        tokens = engine.tokens(engine.submit((4, 5), max_tokens=24, reasoning_budget=limit))
+    assert tokens[:8] == [*expected((4, 5), 6), *closing]
+    assert tokens[8:] == expected((4, 5, *tokens[:8]), 16)
