@@ -32,11 +32,15 @@ DIALECTS: list[Any] = [
 ]
 
 
+def answer(path: str, body: dict[str, Any], template: str | None, engine: FakeEngine) -> Any:
+    app = create_app(served(engine, chat_template=template), ServerSettings())
+    return TestClient(app, base_url="http://127.0.0.1").post(path, json=body)
+
+
 def asked(path: str, body: dict[str, Any], template: str | None) -> ReasoningBudget | None:
     """The budget that reaches the engine."""
     engine = FakeEngine(say("<think>a</think>b"))
-    app = create_app(served(engine, chat_template=template), ServerSettings())
-    reply = TestClient(app, base_url="http://127.0.0.1").post(path, json=body)
+    reply = answer(path, body, template, engine)
     assert reply.status_code == 200, reply.text
     return engine.requests[-1].sampling.reasoning_budget
 
@@ -48,11 +52,19 @@ def test_reaches_the_engine(path: str, body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("path", "body"), DIALECTS)
-@pytest.mark.parametrize("template", [None, HARMONY], ids=["no-marks", "channels"])
-def test_without_marks_there_is_nothing_to_close(
-    path: str, body: dict[str, Any], template: str | None
-) -> None:
-    assert asked(path, body, template) is None
+def test_without_marks_there_is_nothing_to_close(path: str, body: dict[str, Any]) -> None:
+    assert asked(path, body, None) is None
+
+
+@pytest.mark.parametrize(("path", "body"), DIALECTS)
+def test_reasoning_in_a_channel_cannot_be_closed(path: str, body: dict[str, Any]) -> None:
+    """Anthropic's clients must send a budget with thinking: there it is a wish."""
+    if "thinking_token_budget" not in body:
+        assert asked(path, body, HARMONY) is None
+        return
+    reply = answer(path, body, HARMONY, FakeEngine(say("a")))
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"] == "thinking_token_budget"
 
 
 def test_nobody_has_one_unasked() -> None:

@@ -14,7 +14,7 @@ from mrs.server.openai.grammar_fields import asked_grammar
 from mrs.server.openai.messages import template_messages
 from mrs.server.openai.sampling import chat_sampling_params
 from mrs.server.openai.schemas import ChatCompletionRequest
-from mrs.server.openai.thinking import other_variables, thinking
+from mrs.server.openai.thinking import other_variables, reasoning_budget, thinking
 from mrs.server.openai.tools import requested_choice, requested_tools, tool_path
 from mrs.server.openai.unsupported import UNSUPPORTED_FIELDS, refuse_unsupported
 from mrs.server.served_model import ServedModel
@@ -47,7 +47,7 @@ def prepared_conversation(
         request.n or 1,
         cache_salt=request.cache_salt or "",
         truncate=bool(request.truncate_sequence),
-        reasoning_budget=request.thinking_token_budget,
+        reasoning_budget=reasoning_budget(request.thinking_token_budget, model),
     )
     return prepare(_conversation(request, model), options, model)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mrs.errors import InvalidValueError
-from mrs.server.errors import FieldTypeError
+from mrs.server.conversation.chat_format import chat_format
+from mrs.server.errors import FieldTypeError, UnsupportedFieldError
 from mrs.server.openai.schemas import ChatCompletionRequest
+from mrs.server.served_model import ServedModel
 
 _OFF = frozenset({"off", "none"})
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh")
@@ -32,6 +34,21 @@ def thinking(request: ChatCompletionRequest) -> tuple[bool | None, str | None]:
     if not isinstance(effort, str):
         raise _wrong_type("reasoning_effort", "a string")
     return _joined(enabled, effort)
+
+
+def reasoning_budget(tokens: int | None, model: ServedModel) -> int | None:
+    """So many tokens of reasoning at most, as ``thinking_token_budget`` asks; None for any.
+
+    Raises:
+        UnsupportedFieldError: the model's reasoning cannot be closed.
+    """
+    if tokens is not None and chat_format(model).has_channels:
+        raise UnsupportedFieldError(
+            "'thinking_token_budget' is not supported by models that answer in channels.",
+            hint="Leave it out; 'reasoning_effort' makes them reason less.",
+            param="thinking_token_budget",
+        )
+    return tokens
 
 
 def other_variables(request: ChatCompletionRequest) -> dict[str, Any]:

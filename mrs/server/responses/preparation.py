@@ -10,6 +10,7 @@ from mrs.runtime.generation import GenerationRequest
 from mrs.server.conversation.conversation import AnswerOptions, Conversation, TemplateMessage
 from mrs.server.conversation.prepare import PreparedConversation, prepare
 from mrs.server.openai.sampling import sampling_params
+from mrs.server.openai.thinking import reasoning_budget
 from mrs.server.responses.answer import AnswerForm
 from mrs.server.responses.database import KnownItem
 from mrs.server.responses.items import Item, input_items
@@ -110,7 +111,7 @@ def _options(request: ResponsesRequest, model: ServedModel) -> AnswerOptions:
         sampling,
         cache_salt=request.cache_salt or "",
         truncate=request.truncation == "auto",
-        reasoning_budget=request.thinking_token_budget,
+        reasoning_budget=reasoning_budget(request.thinking_token_budget, model),
     )
 
 
