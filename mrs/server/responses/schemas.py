@@ -174,7 +174,7 @@ class ResponsesRequest(SamplingFields):
     )
     max_completion_tokens: OutputTokens | None = Field(None, description="The same limit.")
     max_tokens: OutputTokens | None = Field(None, description="The same limit.")
-    n: Literal[1] | None = Field(None, description="There is one answer.")
+    n: int | None = Field(None, ge=1, le=1, description="There is one answer.")
     logprobs: bool | None = Field(None, description="Include `message.output_text.logprobs`.")
     top_logprobs: int | None = Field(
         None, ge=0, le=20, description="So many of the likeliest tokens at each place."

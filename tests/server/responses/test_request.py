@@ -100,6 +100,13 @@ def test_what_may_not_be_is_refused(fields: dict[str, Any], param: str) -> None:
     assert caught.value.param == param
 
 
+@pytest.mark.parametrize("value", [True, 1.0, "1"], ids=repr)
+def test_one_answer_is_a_whole_number_of_answers(value: object) -> None:
+    with pytest.raises(FieldTypeError) as caught:
+        parsed(n=value)
+    assert caught.value.param == "n"
+
+
 def test_without_input_there_must_be_a_response_to_go_on_from() -> None:
     with pytest.raises(MissingFieldError) as caught:
         parse_responses_request(b"{}")
