@@ -281,10 +281,10 @@ class Scheduler:
         past = sequence.num_computed
         scores = sequence.sampling.prompt_logprobs is not None and not sequence.output_ids
         most = self._chunk(past)
+        missing = sequence.length - past
         if scores:
             most = min(most, self.config.max_logits)
-        missing = sequence.length - past
-        if not scores and missing <= most + most // TAIL:
+        elif missing <= most + most // TAIL:
             most = missing
         new = min(missing, most)
         if new > LEAST_TOGETHER and 0 < missing - new < LEAST_TOGETHER:

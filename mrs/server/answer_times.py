@@ -11,18 +11,21 @@ class AnswerTimes:
 
     Args:
         clock: seconds, for tests.
+
+    Attributes:
+        first_tokens: tokens that came first, at the end of the prompt.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._began = self._first = self._last = clock()
-        self._has_arrived = False
+        self.first_tokens = 0
 
-    def arrived(self) -> None:
-        """Tokens have come."""
+    def arrived(self, tokens: int) -> None:
+        """So many tokens have come."""
         self._last = self._clock()
-        if not self._has_arrived:
-            self._has_arrived, self._first = True, self._last
+        if not self.first_tokens:
+            self.first_tokens, self._first = tokens, self._last
 
     @property
     def total(self) -> float:

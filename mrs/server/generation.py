@@ -64,7 +64,6 @@ class Tally:
         self.completion_tokens = 0
         self.cached_tokens = 0
         self.dropped_tokens = 0
-        self._first_tokens = 0
         self._open_choices = choices
 
     @property
@@ -78,8 +77,7 @@ class Tally:
         Raises:
             GenerationFailedError: a choice ended without being complete.
         """
-        first = not self.completion_tokens
-        self.times.arrived()
+        self.times.arrived(sum(len(delta.token_ids) for delta in deltas))
         for delta in deltas:
             self.completion_tokens += len(delta.token_ids)
             self.cached_tokens = max(self.cached_tokens, delta.cached_tokens)
@@ -87,13 +85,6 @@ class Tally:
             if delta.finish_reason is not None:
                 self._open_choices -= 1
                 _require_success(delta)
-        if first:
-            self._first_tokens = self.completion_tokens
-
-    @property
-    def later_tokens(self) -> int:
-        """Tokens that were drawn after those that came first."""
-        return self.completion_tokens - self._first_tokens
 
     def require_complete(self) -> None:
         """Check that all choices have ended.

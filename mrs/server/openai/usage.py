@@ -15,6 +15,7 @@ def usage(tally: Tally, reasoning_tokens: int = 0) -> dict[str, Any]:
     of the prompt.
     """
     times = tally.times
+    later_tokens = tally.completion_tokens - times.first_tokens
     total_tokens = tally.prompt_tokens + tally.completion_tokens
     return {
         "prompt_tokens": tally.prompt_tokens,
@@ -24,7 +25,7 @@ def usage(tally: Tally, reasoning_tokens: int = 0) -> dict[str, Any]:
         "completion_tokens_details": {"reasoning_tokens": reasoning_tokens},
         "avg_tok_per_sec": rate(total_tokens, times.total),
         "avg_prompt_tok_per_sec": rate(tally.prompt_tokens, times.prompt),
-        "avg_compl_tok_per_sec": rate(tally.later_tokens, times.completion),
+        "avg_compl_tok_per_sec": rate(later_tokens, times.completion),
         "total_time_sec": times.total,
         "total_prompt_time_sec": times.prompt,
         "total_completion_time_sec": times.completion,
