@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -34,7 +34,7 @@ class StructuredOutputs(RequestModel):
     )
     regex: str | None = None
     choice: Choices | None = Field(None, description="One of these strings.")
-    json_object: Literal[True] | None = None
+    json_object: bool | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -48,14 +48,12 @@ class StructuredOutputs(RequestModel):
                     "'{name}' is not supported here; send a Lark grammar as 'grammar'",
                     {"name": name},
                 )
-        if value.get("json_object") is False:
-            return {key: one for key, one in value.items() if key != "json_object"}
         return value
 
     @model_validator(mode="after")
     def _in_one_way(self) -> StructuredOutputs:
-        given = self.model_fields_set & {"schema_of_json", "regex", "choice", "json_object"}
-        if sum(getattr(self, name) is not None for name in given) != 1:
+        ways = (self.schema_of_json, self.regex, self.choice, self.json_object or None)
+        if sum(way is not None for way in ways) != 1:
             raise PydanticCustomError(
                 "structured_outputs", "it needs one of json, regex, choice and json_object"
             )

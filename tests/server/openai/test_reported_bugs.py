@@ -269,6 +269,7 @@ def test_a_constraint_of_another_server_is_dropped(
         ({"structured_outputs": {"json": {"const": 1}}}, json_schema_grammar({"const": 1})),
         ({"structured_outputs": {"choice": ["a"], "regex": None}}, choice_grammar(["a"])),
         ({"structured_outputs": {"regex": "a", "json_object": False}}, regex_grammar("a")),
+        ({"structured_outputs": {"json": False}}, json_schema_grammar(False)),
         ({"structured_outputs": {"json_object": True}}, json_object_grammar()),
         ({"guided_choice": [], "guided_regex": ""}, None),
     ],
@@ -292,6 +293,7 @@ def test_a_constraint_of_another_server_holds(
     [
         ({"structured_outputs": {}}, "structured_outputs"),
         ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs"),
+        ({"structured_outputs": {"json_object": 1}}, "structured_outputs.json_object"),
         ({"structured_outputs": {"choice": []}}, "choice"),
         ({"guided_json": 3}, "guided_json"),
         ({"guided_regex": "a", "grammar": {"type": "regex", "value": "b"}}, "guided_regex"),
