@@ -58,26 +58,11 @@ def ask_openvino(gguf: Path, python: str, ids: list[int]) -> Logits:
 
 
 def our_logits(version: Path, ids: list[int]) -> Logits:
-    import onnxruntime as ort
+    from mrs.cpu import usable_cpus
+    from mrs.export.parity.graph_runner import GraphRunner
 
-    count = len(ids)
-    session = ort.InferenceSession(
-        str(version / "cpu" / "model.onnx"), providers=["CPUExecutionProvider"]
-    )
-    feeds = {
-        one.name: np.zeros((1, one.shape[1], count, one.shape[3]), np.float32)
-        for one in session.get_inputs()
-        if one.name.startswith("past_key_values.")
-    }
-    feeds |= {
-        "input_ids": np.array([ids]),
-        "query_seqlens": np.array([count], np.int32),
-        "seqlens_k": np.array([count - 1], np.int32),
-        "total_sequence_length": np.array(count, np.int32),
-        "logits_indices": np.arange(count),
-    }
-    logits: Logits = session.run(["logits"], feeds)[0]
-    return logits
+    graph = version / "cpu" / "model.onnx"
+    return GraphRunner(graph, capacity=len(ids), threads=usable_cpus()).run(np.array(ids), 0, 0)
 
 
 def compare(name: str, logits: Logits, reference: Logits, ids: list[int]) -> None:
