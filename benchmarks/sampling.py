@@ -96,6 +96,7 @@ def choices(params: SamplingParams, batch: int, prompt: list[int], vocab: int) -
         SimpleNamespace(
             sequence=SimpleNamespace(sampling=params, guesses=()),
             grammar=None,
+            reasoning=None,
             sampler=Sampler(params, index, prompt_ids=prompt, pieces=[b"a"] * vocab),
             answer=SimpleNamespace(add=lambda token, logprobs=None, **_: token),
         )
@@ -114,8 +115,11 @@ def microseconds(params: SamplingParams, steps: list[NDArray[np.float32]]) -> fl
         for logits in steps:
             rows = logits.copy()  # As the decoder leaves them: just written.
             started = time.perf_counter()
-            draw_tokens([(one, row[None]) for one, row in zip(drawing, rows, strict=True)])
+            drawn = draw_tokens([(one, row[None]) for one, row in zip(drawing, rows, strict=True)])
             seconds.append(time.perf_counter() - started)
+            for result in drawn:
+                if isinstance(result, Exception):
+                    raise result
         runs.append(statistics.median(seconds))
     return min(runs) / batch * 1e6
 
