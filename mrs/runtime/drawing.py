@@ -8,7 +8,7 @@ has to end. Nothing that a neighbour does is seen.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from mrs.runtime.generation import GenerationDelta
 from mrs.runtime.grammar.constraint import GrammarConstraint
+from mrs.runtime.sampling.candidates import Candidates
+from mrs.runtime.sampling.heads import Head, find_heads
 from mrs.runtime.sampling.logprobs import RawLogprobs
 from mrs.runtime.ticket import Choice
 
@@ -23,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def draw_tokens(
-    rows: Iterable[tuple[Choice, NDArray[np.float32]]],
+    rows: Sequence[tuple[Choice, NDArray[np.float32]]],
 ) -> list[GenerationDelta | Exception]:
     """Draw the next tokens of each choice from its logits, which are changed.
 
@@ -34,13 +36,50 @@ def draw_tokens(
         one result for each row: what was added to the answer, or what went wrong with it. A row
         that fails is no trouble for the others.
     """
-    return [_draw_row(choice, logits) for choice, logits in rows]
+    found = _look_at(rows)
+    return [
+        _draw_row(choice, logits, *seen) for (choice, logits), seen in zip(rows, found, strict=True)
+    ]
 
 
-def _draw_row(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta | Exception:
+_Seen = tuple[Candidates | None, Head | None]
+
+
+def _look_at(rows: Sequence[tuple[Choice, NDArray[np.float32]]]) -> list[_Seen]:
+    """The candidates and heads of all rows that nothing but their sampler looks at."""
+    seen: list[_Seen] = [(None, None)] * len(rows)
+    try:
+        wanted = {
+            number: head_wanted
+            for number, (choice, logits) in enumerate(rows)
+            if _draws_plainly(choice)
+            and (head_wanted := choice.sampler.head_wanted(logits[0])) is not None
+        }
+        heads = find_heads(list(wanted.values()))
+        for (number, (candidates, _)), head in zip(wanted.items(), heads, strict=True):
+            seen[number] = candidates, head
+    except Exception:
+        _log.exception("Looking at a batch failed; each row looks for itself.")
+    return seen
+
+
+def _draws_plainly(choice: Choice) -> bool:
+    """Whether nothing but the sampler looks at the logits."""
+    sampling = choice.sequence.sampling
+    return (
+        choice.grammar is None
+        and choice.reasoning is None
+        and sampling.logprobs is None
+        and not sampling.cumulative_logprob
+    )
+
+
+def _draw_row(
+    choice: Choice, logits: NDArray[np.float32], known: Candidates | None, head: Head | None
+) -> GenerationDelta | Exception:
     guesses = choice.sequence.guesses
     try:
-        delta = _draw(choice, logits[0])
+        delta = _draw(choice, logits[0], known, head)
         if not guesses:
             return delta
         deltas = [delta]
@@ -54,8 +93,13 @@ def _draw_row(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta | 
         return error
 
 
-def _draw(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta:
-    """Draw one token from logits ``[vocab]``."""
+def _draw(
+    choice: Choice,
+    logits: NDArray[np.float32],
+    known: Candidates | None = None,
+    head: Head | None = None,
+) -> GenerationDelta:
+    """Draw one token from logits ``[vocab]``, of which ``known`` and ``head`` may be at hand."""
     sampling, sampler, grammar = choice.sequence.sampling, choice.sampler, choice.grammar
     raw = None
     forced = None if choice.reasoning is None else choice.reasoning.forced
@@ -67,7 +111,9 @@ def _draw(choice: Choice, logits: NDArray[np.float32]) -> GenerationDelta:
     elif forced is not None:
         token = sampler.sample(logits, settle=lambda _: forced)
     else:
-        token = sampler.sample(logits, None if adjusts or raw is None else raw.candidates)
+        if raw is not None and not adjusts:
+            known = raw.candidates
+        token = sampler.sample(logits, known, head=head)
     if choice.reasoning is not None:
         choice.reasoning.take(token)
     whole = grammar is not None and grammar.complete

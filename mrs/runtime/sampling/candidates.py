@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -86,6 +87,18 @@ class Candidates:
                 kept.__dict__[known] = self.__dict__[known][which]
         return kept
 
+    def kept(
+        self,
+        ids: NDArray[np.int64],
+        logits: NDArray[np.float32],
+        scaled: NDArray[np.float32],
+        weights: NDArray[np.float32],
+    ) -> Candidates:
+        """Some of the vocabulary, the likeliest first, of which all of that is known."""
+        kept = Candidates(logits, self.largest, self.scale, ids)
+        kept.__dict__.update(scaled=scaled, weights=weights)
+        return kept
+
     def keep_at_least(self, floor: float) -> Candidates:
         """Those whose logits reach ``floor``, the likeliest first."""
         if self.peaks is None:
@@ -108,7 +121,7 @@ class Candidates:
         """The logit whose weight is ``weight``, or a little less: no more than that is rounding."""
         if weight <= 0:
             return -np.inf
-        distance = -float(np.log(weight)) / float(self.scale)
+        distance = -math.log(weight) / float(self.scale)
         return self.largest - distance * (1 + 1e-5) - 1e-5 / float(self.scale) - _ulp(self.largest)
 
     def places_of_weight(self, floor: float) -> NDArray[np.int64]:
@@ -122,10 +135,16 @@ class Candidates:
         """Room for as many numbers; for the whole vocabulary always the same in a thread."""
         return np.empty_like(self.logits) if self.ids is not None else room(name, len(self.logits))
 
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """The ids of all of them, in their order."""
+        return np.arange(len(self.logits)) if self.ids is None else self.ids
+
     def token(self, place: int) -> int:
         """The token at a place."""
         return place if self.ids is None else int(self.ids[place])
 
 
 def _ulp(number: float) -> float:
-    return float(np.spacing(np.float32(abs(number))))
+    """Of float32, or up to twice as much."""
+    return abs(number) * 2.0**-23

@@ -32,17 +32,17 @@ def draw(weights: NDArray[np.float32], uniform: float) -> int:
     """The index at which the running sum of ``weights`` passes the share ``uniform`` of it all."""
     if len(weights) <= _BLOCK:
         running = np.cumsum(weights, dtype=np.float64)
-        return _passing(running, uniform * running[-1])
+        return passing(running, uniform * running[-1])
     block_mass = np.cumsum(block_masses(weights))
     target = uniform * block_mass[-1]
-    block = _passing(block_mass, target)
+    block = passing(block_mass, target)
     before = block_mass[block - 1] if block else 0.0
     first = block * _BLOCK
     running = np.cumsum(weights[first : first + _BLOCK], dtype=np.float64)
-    return first + _passing(running, target - before)
+    return first + passing(running, target - before)
 
 
-def _passing(running: NDArray[np.float64], target: float) -> int:
+def passing(running: NDArray[np.float64], target: float) -> int:
     """The first place at which a running sum is above ``target``.
 
     Rounding may leave the target a hair beyond the sum; then the last place that adds to it is

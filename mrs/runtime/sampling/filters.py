@@ -38,6 +38,12 @@ def keep_top_k(candidates: Candidates, k: int | None) -> Candidates:
     return candidates.keep(candidates.peaks.top(k))
 
 
+def top_k_floors(candidates: Candidates, k: int) -> list[float]:
+    """Floors that hold all that `keep_top_k` keeps."""
+    floor = None if candidates.peaks is None else candidates.peaks.top_floor(k)
+    return [] if floor is None else [floor]
+
+
 def keep_top_n_sigma(candidates: Candidates, n: float | None) -> Candidates:
     """Those within ``n`` standard deviations of the likeliest one's logit.
 
@@ -123,7 +129,12 @@ def keep_min_p(candidates: Candidates, p: float) -> Candidates:
     """Those at least ``p`` times as likely as the likeliest (Nguyen et al., arXiv:2407.01082)."""
     if p <= 0.0:
         return candidates
-    return candidates.keep_at_least(candidates.largest + math.log(p) / float(candidates.scale))
+    return candidates.keep_at_least(min_p_floor(candidates, p))
+
+
+def min_p_floor(candidates: Candidates, p: float) -> float:
+    """What the logits reach that `keep_min_p` keeps, where ``p`` is above 0."""
+    return candidates.largest + math.log(p) / float(candidates.scale)
 
 
 def exclude_top_choices(candidates: Candidates, threshold: float) -> Candidates:

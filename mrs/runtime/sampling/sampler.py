@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mrs.runtime.generation import SamplingParams
 from mrs.runtime.sampling.candidates import Candidates
 from mrs.runtime.sampling.draw import draw
+from mrs.runtime.sampling.envelope import draw_whole, whole_floors
 from mrs.runtime.sampling.filters import (
     exclude_top_choices,
     keep_min_p,
@@ -26,7 +27,10 @@ from mrs.runtime.sampling.filters import (
     keep_top_k,
     keep_top_n_sigma,
     keep_typical,
+    min_p_floor,
+    top_k_floors,
 )
+from mrs.runtime.sampling.heads import Head, find_heads
 from mrs.runtime.sampling.history import BreakerTracker, TokenHistory
 from mrs.runtime.sampling.mirostat import Mirostat
 from mrs.runtime.sampling.penalties import dry_penalties, penalize_frequency, penalize_repetition
@@ -70,6 +74,8 @@ class Sampler:
         self._mirostat = None
         if params.mirostat_tau is not None:
             self._mirostat = Mirostat(params.mirostat_tau, params.mirostat_eta)
+        self._head = _head_of(params)
+        self._adjusted = False
         self._drawn = 0
 
     @property
@@ -82,29 +88,48 @@ class Sampler:
             or self._drawn < self._params.min_tokens
         )
 
+    def head_wanted(self, logits: NDArray[np.float32]) -> tuple[Candidates, Iterable[float]] | None:
+        """What `find_heads` has to look for before the next `sample`; None if a head is no help.
+
+        Args:
+            logits: those that will be drawn from; what changes them before a draw is done here.
+        """
+        if self._random is None or self._head is None:
+            return None
+        self._adjust(logits)
+        self._adjusted = True
+        candidates = Candidates.all_of(logits, self._params.temperature)
+        if not math.isfinite(candidates.largest):
+            return None
+        return candidates, self._head(candidates, self._params)
+
     def sample(
         self,
         logits: NDArray[np.float32],
         known: Candidates | None = None,
         settle: Callable[[int], int] | None = None,
+        head: Head | None = None,
     ) -> int:
         """The next token, from float32 logits ``[vocab]``, which may be changed on the way.
 
         Args:
             logits: those of the vocabulary.
-            known: the same ones as candidates, if they are at hand and nothing `adjusts`.
+            known: the same ones as candidates, if they are at hand as they will be drawn from.
             settle: given the token that was drawn, says which to take.
+            head: what was found for `head_wanted`.
 
         Raises:
             FloatingPointError: the largest logit is infinite, or some are NaN.
         """
-        self._adjust(logits)
+        if not self._adjusted:
+            self._adjust(logits)
+        self._adjusted = False
         if self._random is None:
             token = int(logits.argmax())  # The first NaN, if there is one.
             if not math.isfinite(logits[token]):
                 raise _not_finite(logits)
         else:
-            token = self._draw(logits, self._random, known)
+            token = self._draw(logits, self._random, known, head)
         if settle is not None:
             token = settle(token)
         self._remember(token)
@@ -151,17 +176,27 @@ class Sampler:
             logits[token] -= penalty
 
     def _draw(
-        self, logits: NDArray[np.float32], random: np.random.Generator, known: Candidates | None
+        self,
+        logits: NDArray[np.float32],
+        random: np.random.Generator,
+        known: Candidates | None,
+        head: Head | None,
     ) -> int:
         params = self._params
         peaks = None if known is None else known.peaks
         candidates = Candidates.all_of(logits, params.temperature, peaks)
         if not math.isfinite(candidates.largest):
             raise _not_finite(logits)
+        if head is None and self._head is not None:
+            head = find_heads([(candidates, self._head(candidates, params))])[0]
+        if head is not None and self._head is _whole_head:
+            return draw_whole(candidates, head, params.top_p, params.min_p, random.random)
         uniform = random.random()
         if self._mirostat is not None:
             return self._mirostat.draw(candidates, uniform)
         candidates = keep_top_n_sigma(candidates, params.top_n_sigma)
+        # What the next filter keeps is in the head.
+        candidates = candidates if head is None else head.tokens
         candidates = keep_top_k(candidates, params.top_k)
         candidates = keep_typical(candidates, params.typical_p)
         candidates = keep_nucleus(candidates, params.top_p)
@@ -170,6 +205,34 @@ class Sampler:
         if params.xtc_probability and random.random() < params.xtc_probability:
             candidates = exclude_top_choices(candidates, params.xtc_threshold)
         return candidates.token(draw(candidates.weights, uniform))
+
+
+_HeadOf = Callable[[Candidates, SamplingParams], Iterable[float]]
+
+
+def _head_of(params: SamplingParams) -> _HeadOf | None:
+    """Which tokens are enough to draw from; None where all have to be weighed."""
+    if params.mirostat_tau is not None or (params.top_n_sigma or 0) > 0:
+        return None
+    if (params.top_k or 0) > 0:
+        return _top_k_head
+    if params.typical_p < 1:
+        return None
+    if params.min_p > 0 and params.top_p >= 1:
+        return _min_p_head
+    return None if params.xtc_probability else _whole_head
+
+
+def _top_k_head(candidates: Candidates, params: SamplingParams) -> Iterable[float]:
+    return top_k_floors(candidates, params.top_k or 0)
+
+
+def _min_p_head(candidates: Candidates, params: SamplingParams) -> Iterable[float]:
+    return [min_p_floor(candidates, params.min_p)]
+
+
+def _whole_head(candidates: Candidates, params: SamplingParams) -> Iterable[float]:
+    return whole_floors(candidates)
 
 
 def _not_finite(logits: NDArray[np.float32]) -> FloatingPointError:
