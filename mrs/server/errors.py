@@ -22,9 +22,9 @@ from mrs.errors import (
     RequestError,
     ShuttingDownError,
 )
-from mrs.server.allowed_methods import allowed_methods
 from mrs.server.anthropic.error_body import anthropic_error, anthropic_status
 from mrs.server.dialect import Dialect
+from mrs.server.known_urls import allowed_methods, meant_path
 from mrs.server.request_context import STATUS_CLIENT_GONE, context_of
 
 logger = logging.getLogger(__name__)
@@ -158,11 +158,16 @@ def add_error_handlers(app: FastAPI) -> None:
 
 async def _handle(request: Request, error: Exception) -> Response:
     context = context_of(request.scope)
-    reply = reply_to(error, context.request_id, context.dialect).response()
+    reply = reply_to(error, context.request_id, context.dialect)
+    if reply.code == "unknown_url":
+        meant = meant_path(request.app.routes, request.scope)
+        if meant is not None:
+            reply = replace(reply, message=f"There is nothing at this URL; {meant} is served.")
+    response = reply.response()
     if isinstance(error, HTTPException) and error.status_code == 405:
         # Starlette tells those of the first route that it finds.
-        reply.headers["allow"] = allowed_methods(request.app.routes, request.scope)
-    return reply
+        response.headers["allow"] = allowed_methods(request.app.routes, request.scope)
+    return response
 
 
 async def _handle_disconnect(request: Request, error: Exception) -> Response:

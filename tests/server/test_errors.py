@@ -122,6 +122,29 @@ def test_unknown_urls_are_404(client: TestClient, method: str, path: str) -> Non
     assert reply.json()["error"]["type"] == "invalid_request_error"
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/v1/v1/chat/completions", "/v1/chat/completions"),
+        ("/v1/v1/v1/messages", "/v1/messages"),
+        ("/v1/chat/completions/", "/v1/chat/completions"),
+        ("//v1/responses", "/v1/responses"),
+        ("/responses/resp_1/input_items", "/v1/responses/resp_1/input_items"),
+        ("/v1/health/live", "/health/live"),
+    ],
+)
+def test_a_wrong_base_url_is_told_the_right_path(client: TestClient, path: str, meant: str) -> None:
+    reply = client.post(f"http://127.0.0.1{path}")
+    assert reply.status_code == 404
+    assert f"nothing at this URL; {meant} is served" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/nothing", "/nothing", "/" + "x" * 5000])
+def test_nothing_is_guessed_about_other_urls(client: TestClient, path: str) -> None:
+    assert "/docs lists what there is" in client.post(path).json()["error"]["message"]
+
+
 def test_wrong_methods_are_405_and_told_the_right_one(client: TestClient) -> None:
     reply = client.get(URL)
     assert reply.status_code == 405
