@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _FEWEST_REQUESTS = 16
 _REQUESTS_PER_STREAM = 4
+_PROMPT_BITS = 60
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ async def _run(
 
     objective = Objective(options.slo_ttft, options.slo_tpot)
     reports: list[Report] = []
-    done = 0
+    # A server may still have prompts of the last run in its cache.
+    first = secrets.randbits(_PROMPT_BITS)
     await warm_up(tests[0].target, tests[0].prompt_tokens)
     for test in tests:
         reports.append(
@@ -131,11 +134,11 @@ async def _run(
                 requests=test.requests,
                 prompt_tokens=test.prompt_tokens,
                 objective=objective,
-                first=done,
+                first=first,
                 on_request=on_request,
             )
         )
-        done += test.requests
+        first += test.requests
     return reports
 
 

@@ -1,4 +1,4 @@
-"""Prompts that no cache has seen."""
+"""Prompts of a load test: random words, and no two alike."""
 
 from __future__ import annotations
 
