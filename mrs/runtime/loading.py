@@ -53,6 +53,8 @@ from mrs.runtime.watchdog import DEFAULT_LIMIT
 
 DEFAULT_MAX_SEQS = SchedulerConfig.max_seqs
 MOST_SEQS = 1024
+SPARE_SLOTS = 64
+"""Rows that ended sequences may leave beside those who run: address space, and memory with use."""
 MOST_THREADS = 1024
 MOST_WAITING = 1 << 20
 _POOL = SessionPool()
@@ -272,7 +274,8 @@ def _open(
 ) -> Engine:
     facts = version.lock.model
     chunk = min(SchedulerConfig.prefill_chunk, parts.max_length)
-    cache = _reserve_cache(version, parts, chunk)
+    kept = default_kept_bytes() if memory.kept is None else memory.kept
+    cache = _reserve_cache(version, parts, chunk, SPARE_SLOTS if kept else 0)
     around = Surroundings(version, cache.shape, parts.max_length, chunk, parts.threads)
     speculation = open_speculation(bounds.speculation, around, pool, stack)
     row_bytes = _row_bytes(cache, speculation)
@@ -286,9 +289,10 @@ def _open(
     budget = memory.budget or default_budget(row_bytes, parts.max_seqs, parts.max_length)
     config = SchedulerConfig(
         max_seqs=parts.max_seqs,
+        spare_slots=cache.shape.slots - parts.max_seqs,
         max_waiting=bounds.max_waiting,
         max_kv_bytes=budget,
-        max_kept_bytes=default_kept_bytes() if memory.kept is None else memory.kept,
+        max_kept_bytes=kept,
         row_bytes=row_bytes,
         can_reuse=cache.shape.can_reuse,
         max_logits=decoder.max_logits,
@@ -330,13 +334,15 @@ def _row_bytes(cache: KVCache, speculation: Speculation | None) -> Callable[[int
     return lambda tokens: shape.committed_bytes(tokens) + beside(tokens)
 
 
-def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int) -> KVCache:
+def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int, spare: int) -> KVCache:
     # A padded chunk must fit after the longest past.
     capacity = parts.max_length + chunk
-    shape = cache_shape(version, parts.max_seqs, capacity, parts.cache_type)
+    shape = cache_shape(version, parts.max_seqs + spare, capacity, parts.cache_type)
     try:
         return KVCache(shape)
     except (OSError, OverflowError, ValueError) as error:
+        if spare:
+            return _reserve_cache(version, parts, chunk, spare=0)
         raise ModelLoadError(
             f"No address space for the KV cache of {parts.max_seqs} sequences of "
             f"{parts.max_length} tokens: {error}.",

@@ -22,7 +22,7 @@ HEADROOM = 32
 """Tokens for which an admitted sequence must have memory beyond those that it has: one that takes
 the last page would be preempted before it has drawn anything."""
 
-ATTENTION_DEPTH = 4096
+ATTENTION_DEPTH = 2048
 """Tokens behind which a chunk of a prompt takes twice as long as at its beginning (measured with
 SmolLM2-135M; it is more for larger models, whose attention is a smaller part)."""
 
@@ -46,7 +46,7 @@ class SchedulerConfig:
     """Bounds of the scheduler.
 
     Attributes:
-        max_seqs: slots.
+        max_seqs: slots of sequences that run.
         prefill_chunk: most tokens of a step that computes prompts, padding included. It bounds the
             pause between two tokens of those who decode; deep in a prompt, where attention takes
             longer, chunks are shorter while anybody does.
@@ -57,6 +57,7 @@ class SchedulerConfig:
         row_bytes: memory that a row of so many tokens takes.
         can_reuse: whether a row of so many tokens can be cut to so many.
         max_logits: most positions of a step whose logits are wanted; at least ``max_seqs``.
+        spare_slots: slots beyond ``max_seqs``, for rows of ended sequences.
     """
 
     max_seqs: int = 16
@@ -70,6 +71,7 @@ class SchedulerConfig:
     row_bytes: Callable[[int], int] = one_byte_a_token
     can_reuse: Callable[[int, int], bool] = any_length
     max_logits: int = 1 << 20
+    spare_slots: int = 0
 
 
 class Scheduler:
@@ -94,6 +96,7 @@ class Scheduler:
         self._waiting_tokens = 0
         self._slots = Slots(
             config.max_seqs,
+            config.spare_slots,
             config.max_kv_bytes,
             config.max_kept_bytes,
             config.row_bytes,

@@ -1,6 +1,7 @@
 """Who is in which slot of the KV cache, how much memory that takes, and what ended sequences leave.
 
 Running sequences sit in the lowest slots, so that a batch is always a run of neighbouring slots.
+Behind the slots that they may have, there may be more for what ended sequences leave.
 Whatever changes in the cache because of a decision is noted, in order, as `CacheOperation`.
 """
 
@@ -20,7 +21,8 @@ class Slots:
     """The slots of a cache.
 
     Args:
-        count: how many there are.
+        count: how many sequences may have.
+        spare: more, for rows of ended sequences alone.
         budget: most bytes of all rows together; None for any.
         max_kept: most bytes of rows whose sequences have ended; 0 for none.
         row_bytes: memory that a row of so many tokens takes.
@@ -31,14 +33,16 @@ class Slots:
     def __init__(
         self,
         count: int,
+        spare: int,
         budget: int | None,
         max_kept: int,
         row_bytes: Callable[[int], int],
         can_reuse: Callable[[int, int], bool],
     ) -> None:
-        self._slots: list[Sequence | None] = [None] * count
+        self._slots: list[Sequence | None] = [None] * (count + spare)
+        self._count = count
         # So many tokens' memory each slot has touched since it was last given back.
-        self._held = [0] * count
+        self._held = [0] * (count + spare)
         self._budget = budget
         # Asked of all rows at each step; the lengths in use change slowly.
         self._row_bytes = lru_cache(maxsize=4096)(row_bytes)
@@ -57,7 +61,7 @@ class Slots:
     @property
     def free(self) -> int:
         """Slots that a sequence could have."""
-        return self._slots.count(None)
+        return self._slots[: self._count].count(None)
 
     @property
     def used_bytes(self) -> int:

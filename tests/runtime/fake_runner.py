@@ -117,7 +117,8 @@ class Driver:
         speculator: Speculator | None = None,
     ) -> None:
         config = config or SchedulerConfig(max_seqs=3, prefill_chunk=16)
-        self.cache = KVCache(KVCacheShape(1, config.max_seqs, 1, max_length, 64))
+        slots = config.max_seqs + config.spare_slots
+        self.cache = KVCache(KVCacheShape(1, slots, 1, max_length, 64))
         self.config = replace(config, row_bytes=self.cache.shape.committed_bytes)
         self.runner = FakeRunner(self.cache)
         self.published: list[Published] = []
@@ -168,7 +169,7 @@ class Driver:
         """Nothing runs or waits, and no slot holds memory."""
         stats = self.engine.stats()
         assert (stats.running, stats.waiting, stats.kv_bytes) == (0, 0, 0)
-        for slot in range(self.config.max_seqs):
+        for slot in range(self.cache.shape.slots):
             assert not self.cache.slot_view(0, slot).any()
 
     def _publish(self, published: Published) -> None:

@@ -186,16 +186,20 @@ class Hubbub:
     st.sampled_from([16, 4, 2]),
     st.sampled_from([0, 4, 32]),
     st.sampled_from([None, 4, 5, 7]),
+    st.sampled_from([0, 3]),
 )
 def test_no_answer_depends_on_what_else_happens(
-    seed: int, slots: int, chunk: int, kept: int, budget: int | None
+    seed: int, slots: int, chunk: int, kept: int, budget: int | None, spare: int
 ) -> None:
     """Requests join, are given up, fail, and lose their memory; the rest say what they say alone.
 
     Budgets are in pages of 16 tokens; the longest request needs 4.
     """
     kept, budget = kept * PAGE, None if budget is None else budget * PAGE
-    driver = Driver(SchedulerConfig(slots, chunk, max_kept_bytes=kept, max_kv_bytes=budget))
+    config = SchedulerConfig(
+        slots, chunk, max_kept_bytes=kept, max_kv_bytes=budget, spare_slots=spare
+    )
+    driver = Driver(config)
     hubbub = Hubbub(driver, seed)
     with running(driver):
         assert hubbub.over.wait(TIMEOUT)
