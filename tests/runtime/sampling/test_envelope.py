@@ -17,7 +17,7 @@ from mrs.runtime.sampling.candidates import Candidates
 from mrs.runtime.sampling.envelope import draw_whole, whole_floors
 from mrs.runtime.sampling.heads import find_heads
 
-DRAWS = 20_000
+DRAWS = 2_500
 Logits = NDArray[np.float32]
 
 
