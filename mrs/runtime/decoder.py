@@ -39,7 +39,7 @@ class Decoder:
         self._session = session
         self._run_options = _run_options()
         self._cache = cache
-        self.max_logits = max(cache.shape.slots, _LOGITS_BYTES // (4 * vocab_size))
+        self.max_logits = max(cache.shape.running, _LOGITS_BYTES // (4 * vocab_size))
         # Memory comes with use: one row for each slot, mostly.
         self._logits = np.empty((self.max_logits, vocab_size), dtype=np.float32)
         self._bindings: dict[tuple[int, int], _Binding] = {}

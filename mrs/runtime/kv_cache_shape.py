@@ -95,12 +95,13 @@ class KVCacheShape:
 
     Attributes:
         num_layers: layers, each with keys and values.
-        slots: sequences that fit at once.
+        slots: rows that fit at once.
         num_kv_heads: heads of each.
         min_capacity: tokens that a slot must hold at least.
         head_dim: size of one head.
         windows: sliding window of each layer, or None; empty where no layer drops any token.
         type: what keys and values are stored as.
+        spare: how many of the slots are for rows of ended sequences alone.
     """
 
     num_layers: int
@@ -110,6 +111,12 @@ class KVCacheShape:
     head_dim: int
     windows: tuple[int | None, ...] = ()
     type: KVCacheType = KVCacheType.FP32
+    spare: int = 0
+
+    @property
+    def running(self) -> int:
+        """Sequences that can run at once."""
+        return self.slots - self.spare
 
     @cached_property
     def layers(self) -> tuple[LayerShape, ...]:

@@ -289,7 +289,7 @@ def _open(
     budget = memory.budget or default_budget(row_bytes, parts.max_seqs, parts.max_length)
     config = SchedulerConfig(
         max_seqs=parts.max_seqs,
-        spare_slots=cache.shape.slots - parts.max_seqs,
+        spare_slots=cache.shape.spare,
         max_waiting=bounds.max_waiting,
         max_kv_bytes=budget,
         max_kept_bytes=kept,
@@ -337,7 +337,7 @@ def _row_bytes(cache: KVCache, speculation: Speculation | None) -> Callable[[int
 def _reserve_cache(version: ModelVersion, parts: _Parts, chunk: int, spare: int) -> KVCache:
     # A padded chunk must fit after the longest past.
     capacity = parts.max_length + chunk
-    shape = cache_shape(version, parts.max_seqs + spare, capacity, parts.cache_type)
+    shape = cache_shape(version, parts.max_seqs, capacity, parts.cache_type, spare)
     try:
         return KVCache(shape)
     except (OSError, OverflowError, ValueError) as error:

@@ -34,23 +34,29 @@ def graph_for(version: ModelVersion, type: KVCacheType) -> Path:
 
 
 def cache_shape(
-    version: ModelVersion, slots: int, capacity: int, type: KVCacheType = KVCacheType.FP32
+    version: ModelVersion,
+    slots: int,
+    capacity: int,
+    type: KVCacheType = KVCacheType.FP32,
+    spare: int = 0,
 ) -> KVCacheShape:
     """The shape of a version's cache.
 
     Args:
         version: of the model.
-        slots: sequences that fit at once.
+        slots: sequences that run at once.
         capacity: tokens that each must hold.
         type: what keys and values are stored as.
+        spare: slots beyond those, for rows of ended sequences.
     """
     facts = version.lock.model
     return KVCacheShape(
         num_layers=facts.num_layers,
-        slots=slots,
+        slots=slots + spare,
         num_kv_heads=facts.num_kv_heads,
         min_capacity=capacity,
         head_dim=facts.head_dim,
         windows=facts.kv_windows,
         type=type,
+        spare=spare,
     )

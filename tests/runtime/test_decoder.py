@@ -25,6 +25,7 @@ from mrs.runtime.session_pool import SessionKey, open_session
 from mrs.runtime.step import Row, Step
 from mrs.runtime.ticket import Published, Ticket
 from mrs.runtime.tokenizer import Tokenizer
+from mrs.runtime.version_cache import cache_shape
 from tests.decoding import DirectDecoder
 
 SLOTS = 5
@@ -184,6 +185,16 @@ def test_bindings_are_kept_but_not_without_bound(tiny: ModelVersion) -> None:
     kept = dict(decoder._bindings)
     decoder.run(Step(slots - 1, (row,)))
     assert decoder._bindings == kept
+
+
+def test_spare_slots_need_no_room_for_logits(
+    tiny: ModelVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mrs.runtime.decoder._LOGITS_BYTES", 0)
+    session = open_session(SessionKey(tiny.graph_path, threads=1))
+    cache = KVCache(cache_shape(tiny, 3, 64, spare=5))
+    assert cache.shape.slots == 8
+    assert Decoder(session, cache, tiny.lock.model.vocab_size).max_logits == 3
 
 
 def test_an_interrupted_step_raises_and_the_next_one_does_not(bench: Bench) -> None:

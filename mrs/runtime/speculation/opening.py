@@ -115,8 +115,8 @@ def check_draft(draft: ModelVersion, version: ModelVersion, tokenizer: Tokenizer
 
 
 def _draft_cache(draft: ModelVersion, around: Surroundings) -> KVCache:
-    length = _longest(draft, around)
-    return KVCache(cache_shape(draft, around.shape.slots, length + around.chunk))
+    capacity = _longest(draft, around) + around.chunk
+    return KVCache(cache_shape(draft, around.shape.running, capacity, spare=around.shape.spare))
 
 
 def _open_draft(
