@@ -159,14 +159,14 @@ def add_error_handlers(app: FastAPI) -> None:
 async def _handle(request: Request, error: Exception) -> Response:
     context = context_of(request.scope)
     reply = reply_to(error, context.request_id, context.dialect)
-    if reply.code == "unknown_url":
-        meant = meant_path(request.app.routes, request.scope)
-        if meant is not None:
-            reply = replace(reply, message=f"There is nothing at this URL; {meant} is served.")
+    status = error.status_code if isinstance(error, HTTPException) else None
+    routes, scope = request.app.routes, request.scope
+    if status == 404 and (meant := meant_path(routes, scope)) is not None:
+        reply = replace(reply, message=f"There is nothing at this URL; {meant} is served.")
     response = reply.response()
-    if isinstance(error, HTTPException) and error.status_code == 405:
+    if status == 405:
         # Starlette tells those of the first route that it finds.
-        response.headers["allow"] = allowed_methods(request.app.routes, request.scope)
+        response.headers["allow"] = allowed_methods(routes, scope)
     return response
 
 

@@ -18,7 +18,7 @@ def allowed_methods(routes: Iterable[BaseRoute], scope: Scope) -> str:
     A URL that is spelled out hides patterns that it matches too: ``/v1/models/status`` is an
     operation, and no model.
     """
-    found = [route for route in _single(routes) if route.matches(scope)[0] is not Match.NONE]
+    found = list(_matching(routes, scope))
     spelled_out = [route for route in found if not route.param_convertors]
     return ", ".join(
         sorted({method for route in spelled_out or found for method in route.methods or ()})
@@ -36,14 +36,16 @@ def meant_path(routes: Iterable[BaseRoute], scope: Scope) -> str | None:
     while bare.startswith("/v1/"):
         bare = bare.removeprefix("/v1")
     for meant in (f"/v1{bare}", bare):
-        if meant != path and len(meant) <= _LONGEST and _is_served(routes, scope, meant):
+        if meant == path or len(meant) > _LONGEST:
+            continue
+        if any(_matching(routes, {**scope, "path": meant})):
             return meant
     return None
 
 
-def _is_served(routes: Iterable[BaseRoute], scope: Scope, path: str) -> bool:
-    moved = {**scope, "path": path}
-    return any(route.matches(moved)[0] is not Match.NONE for route in _single(routes))
+def _matching(routes: Iterable[BaseRoute], scope: Scope) -> Iterator[Route]:
+    """The routes to the URL of ``scope``, for whatever method."""
+    return (route for route in _single(routes) if route.matches(scope)[0] is not Match.NONE)
 
 
 def _single(routes: Iterable[BaseRoute]) -> Iterator[Route]:

@@ -87,17 +87,16 @@ class Candidates:
                 kept.__dict__[known] = self.__dict__[known][which]
         return kept
 
-    def kept(
+    def weighed(
         self,
         ids: NDArray[np.int64],
         logits: NDArray[np.float32],
-        scaled: NDArray[np.float32],
         weights: NDArray[np.float32],
     ) -> Candidates:
-        """Some of the vocabulary, the likeliest first, of which all of that is known."""
-        kept = Candidates(logits, self.largest, self.scale, ids)
-        kept.__dict__.update(scaled=scaled, weights=weights)
-        return kept
+        """Some of the vocabulary, the likeliest first, whose weights are known already."""
+        some = Candidates(logits, self.largest, self.scale, ids)
+        some.__dict__["weights"] = weights
+        return some
 
     def keep_at_least(self, floor: float) -> Candidates:
         """Those whose logits reach ``floor``, the likeliest first."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -53,11 +54,19 @@ def draw_whole(
         nucleus = _Nucleus(candidates, envelope, top_p, min_p)
         for _ in range(_MOST_PROPOSALS):
             target = uniform() * nucleus.reach
-            token = envelope.token_at(target)
-            if token is not None and nucleus.holds(token, target):
-                return token
-    kept = keep_min_p(keep_nucleus(candidates, top_p), min_p)
+            drawn = envelope.drawn_at(target)
+            if drawn is not None and nucleus.holds(drawn):
+                return drawn.token
+    kept = keep_min_p(nucleus.kept, min_p)
     return kept.token(draw(kept.weights, uniform()))
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A token that came out, and what all likelier ones weigh; None outside of the head."""
+
+    token: int
+    before: float | None
 
 
 class _Envelope:
@@ -80,28 +89,22 @@ class _Envelope:
         self._columns = self._weights_of(np.minimum(self._peaks.columns, np.float32(head.floor)))
         self.rest = float(self._columns.sum()) * self._peaks.cells
 
-    def before(self, target: float) -> float | None:
-        """What all likelier tokens than the one at a place weigh; None outside of the head."""
-        if target >= self.head:
-            return None
-        place = passing(self.running, target)
-        return float(self.running[place - 1]) if place else 0.0
-
-    def token_at(self, target: float) -> int | None:
+    def drawn_at(self, target: float) -> _Drawn | None:
         """The token at a place; None if the place is above what its token weighs."""
         if target < self.head:
-            return self._tokens.token(passing(self.running, target))
+            place = passing(self.running, target)
+            return _Drawn(self._tokens.token(place), _sum_before(self.running, place))
         running = self._running_columns
         inside = (target - self.head) / self.rest * float(running[-1])
         column = passing(running, inside)
         bound = float(self._columns[column])
-        share = (inside - (float(running[column - 1]) if column else 0.0)) / bound
+        share = (inside - _sum_before(running, column)) / bound
         # Which cell of the column, and how high in it.
         cell, height = divmod(share * self._peaks.cells, 1.0)
         token = self._peaks.place(column, int(cell))
         if token is None or float(self._logits[token]) >= self._floor:
             return None  # There is none, or it is one of the head.
-        return token if height * bound < self.weight(token) else None
+        return _Drawn(token, None) if height * bound < self.weight(token) else None
 
     @cached_property
     def _running_columns(self) -> NDArray[np.float64]:
@@ -138,15 +141,19 @@ class _Nucleus:
         running = self._envelope.running
         return float(running[min(int(running.searchsorted(outside)), len(running) - 1)])
 
-    def holds(self, token: int, target: float) -> bool:
-        """Whether the token that was drawn at ``target`` may be drawn."""
-        if self._min_p and self._envelope.weight(token) < self._min_p:
+    def holds(self, drawn: _Drawn) -> bool:
+        """Whether a token that came out may be drawn."""
+        if self._min_p and self._envelope.weight(drawn.token) < self._min_p:
             return False
-        before = self._envelope.before(target)
-        if before is None:
-            return self._top_p >= 1 or token in self._kept
-        return before < self._inside or before < self._top_p * self._candidates.total
+        if drawn.before is None:
+            return self._top_p >= 1 or drawn.token in self.kept.tokens
+        return drawn.before < self._inside or drawn.before < self._top_p * self._candidates.total
 
     @cached_property
-    def _kept(self) -> frozenset[int]:
-        return frozenset(keep_nucleus(self._candidates, self._top_p).tokens.tolist())
+    def kept(self) -> Candidates:
+        """All of it, which takes weighing all tokens."""
+        return keep_nucleus(self._candidates, self._top_p)
+
+
+def _sum_before(running: NDArray[np.float64], place: int) -> float:
+    return float(running[place - 1]) if place else 0.0

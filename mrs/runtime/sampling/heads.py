@@ -61,11 +61,11 @@ def _searches(rows: Sequence[tuple[Candidates, Iterable[float]]]) -> list[_Searc
     searches = []
     for row, (candidates, floors) in enumerate(rows):
         peaks = candidates.peaks
-        if peaks is None or not peaks.width:
+        if peaks is None:
             continue
         for floor in floors:
-            columns = np.flatnonzero(peaks.columns >= float32_from(floor))
-            if len(columns) <= peaks.few:
+            columns = peaks.columns_reaching(float32_from(floor))
+            if columns is not None:
                 searches.append(_Search(row, candidates, peaks, floor, columns))
                 break
     return searches
@@ -82,13 +82,12 @@ def _read(searches: Sequence[_Search]) -> list[Head]:
     largest = np.array([np.float32(search.candidates.largest) for search in searches])
     scales = np.array([search.candidates.scale for search in searches])
     with np.errstate(over="ignore"):
-        scaled = (logits - largest[rows]) * scales[rows]
-    weights = np.exp(scaled)
+        weights = np.exp((logits - largest[rows]) * scales[rows])
     ends = np.searchsorted(rows, np.arange(len(searches) + 1)).tolist()
     heads = []
     for number, search in enumerate(searches):
         part = slice(ends[number], ends[number + 1])
-        tokens = search.candidates.kept(places[part], logits[part], scaled[part], weights[part])
+        tokens = search.candidates.weighed(places[part], logits[part], weights[part])
         heads.append(Head(tokens, search.floor))
     return heads
 

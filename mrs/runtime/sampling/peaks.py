@@ -49,10 +49,15 @@ class Peaks:
             np.maximum(columns[: len(self.tail)], self.tail, out=columns[: len(self.tail)])
         return columns
 
-    @property
-    def few(self) -> int:
-        """To read more columns takes longer than to read the row as a whole."""
-        return int(_FEW_COLUMNS * self.width)
+    def columns_reaching(self, bound: np.float32) -> NDArray[np.int64] | None:
+        """The columns that hold a number of at least ``bound``.
+
+        None where reading the row as a whole is faster than reading so many.
+        """
+        if not self.width:
+            return None
+        columns = np.flatnonzero(self.columns >= bound)
+        return columns if len(columns) <= _FEW_COLUMNS * self.width else None
 
     @property
     def cells(self) -> int:
@@ -76,8 +81,8 @@ class Peaks:
     def at_least(self, floor: float) -> NDArray[np.int64]:
         """The places of all numbers that reach ``floor``, ascending."""
         bound = float32_from(floor)
-        columns = np.flatnonzero(self.columns >= bound) if self.width else None
-        if columns is None or len(columns) > self.few:
+        columns = self.columns_reaching(bound)
+        if columns is None:
             return np.flatnonzero(self._numbers >= bound)
         found = np.flatnonzero(self.read(columns) >= bound)
         rows, which = np.divmod(found, len(columns) or 1)

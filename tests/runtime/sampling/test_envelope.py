@@ -81,13 +81,17 @@ def test_draws_follow_the_distribution(temperature: float, top_p: float, min_p: 
     assert chi_square(drawn, expected(logits, temperature, top_p, min_p)) > 1e-4
 
 
-def test_a_sampler_draws_under_the_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And never weighs all tokens where bounds tell enough."""
-    weighed: list[int] = []
+@pytest.fixture
+def weighed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with each time that all tokens are weighed."""
+    times: list[int] = []
     total = Candidates.total.func
-    monkeypatch.setattr(
-        Candidates, "total", property(lambda self: weighed.append(1) or total(self))
-    )
+    monkeypatch.setattr(Candidates, "total", property(lambda self: times.append(1) or total(self)))
+    return times
+
+
+def test_a_sampler_draws_under_the_envelope(weighed: list[int]) -> None:
+    """And never weighs all tokens where bounds tell enough."""
     logits = like_a_model(4)
     sampler = Sampler(SamplingParams(seed=5))
     tokens = [sampler.sample(logits) for _ in range(DRAWS)]
@@ -95,12 +99,7 @@ def test_a_sampler_draws_under_the_envelope(monkeypatch: pytest.MonkeyPatch) -> 
     assert chi_square(tokens, expected(logits, 1.0, 1.0, 0.0)) > 1e-4
 
 
-def test_a_nucleus_is_seldom_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
-    weighed: list[int] = []
-    total = Candidates.total.func
-    monkeypatch.setattr(
-        Candidates, "total", property(lambda self: weighed.append(1) or total(self))
-    )
+def test_a_nucleus_is_seldom_weighed(weighed: list[int]) -> None:
     logits = like_a_model(4)
     sampler = Sampler(SamplingParams(seed=5, top_p=0.8, temperature=0.8))
     for _ in range(1000):
