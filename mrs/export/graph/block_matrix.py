@@ -14,8 +14,9 @@ from enum import IntEnum
 import numpy as np
 import onnx_ir as ir
 
-from mrs.export.graph.block_sums import block_sums, split_last_axis
+from mrs.export.graph.block_sums import block_sums
 from mrs.export.graph.builder import GraphBuilder, int64s
+from mrs.export.graph.last_axis import split_last_axis
 from mrs.export.graph.stored_matrix import MatrixLayout, StoredPart, total_rows
 from mrs.export.graph.weight_file import StoredTensor
 from mrs.export.quantization.bit_packing import pack_codes, packed_size

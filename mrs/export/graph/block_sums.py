@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mrs.export.graph.builder import GraphBuilder, int64s
+from mrs.export.graph.last_axis import split_last_axis
 
 
 def block_sums(builder: GraphBuilder, x: ir.Value, size: int) -> ir.Value:
@@ -26,11 +27,3 @@ def block_sums(builder: GraphBuilder, x: ir.Value, size: int) -> ir.Value:
         return builder.op("ReduceSum", [blocked, last], f"{name}.sums", {"keepdims": 0})
 
     return builder.shared(("block sums", x, size), make)
-
-
-def split_last_axis(builder: GraphBuilder, x: ir.Value, size: int, name: str) -> ir.Value:
-    """``x`` with its last axis in two, ``[..., columns / size, size]``."""
-    rank = 3 if x.shape is None else len(x.shape)
-    kept = [0] * (rank - 1)  # A 0 keeps the dimension as it is.
-    shape = builder.constant(f"blocks_of_{size}_{rank}d", int64s(*kept, -1, size))
-    return builder.op("Reshape", [x, shape], name)

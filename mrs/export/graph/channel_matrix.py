@@ -2,7 +2,8 @@
 
 Each output channel has one scale, and so has each row of activations when it comes, whatever its
 neighbours are: a result does not depend on the batch. Integer products scale over many rows better
-than blocks do, and are less exact: one scale serves a whole row.
+than blocks do. As one scale serves a whole row, both are turned first so that no column stands
+out; see `quantization.hadamard`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mrs.export.graph.builder import GraphBuilder, int64s
+from mrs.export.graph.builder import GraphBuilder
+from mrs.export.graph.rounded_rows import rounded_rows, zero_point
 from mrs.export.graph.stored_matrix import MatrixLayout, StoredPart, total_rows
+from mrs.export.quantization.hadamard import group_size, turned_back
 from mrs.export.quantization.steps import reciprocals
 
 _LARGEST = 127
-_ZERO = 128
 # Rows of the transposed matrix that are written at a time.
 _STEP = 256
 
@@ -46,7 +48,8 @@ class ChannelLayout:
         for part in parts:
             for values in part.source.float_chunks():
                 start, end = end, end + len(values)
-                scales[start:end] = _round_rows(values, codes[start:end])
+                turned = turned_back(values, group_size(columns))
+                scales[start:end] = _round_rows(turned, codes[start:end])
         stored = builder.weight_file.append(_transposed(codes), codes.nbytes)
         shape = (columns, rows)
         return ChannelMatrix(
@@ -66,12 +69,11 @@ class ChannelMatrix:
 
     def multiply(self, builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
         """``x @ matrix.T`` of activations and weights in int8."""
-        rounded, steps = _round_activations(builder, x, self.columns)
+        rows = rounded_rows(builder, x, self.columns)
         one = builder.constant("one", np.array(1, dtype=np.float32))
-        zero = builder.constant("activation_zero", np.array(_ZERO, dtype=np.uint8))
-        inputs = [rounded, self.codes, one, self.scales, zero]
+        inputs = [rows.codes, self.codes, one, self.scales, zero_point(builder)]
         product = builder.contrib("MatMulIntegerToFloat", inputs, f"{name}.steps")
-        return builder.op("Mul", [product, steps], name)
+        return builder.op("Mul", [product, rows.steps], name)
 
     def gather(self, builder: GraphBuilder, ids: ir.Value, name: str) -> ir.Value:
         """Not offered: an embedding is stored in blocks.
@@ -93,31 +95,3 @@ def _round_rows(values: NDArray[np.float32], codes: NDArray[np.int8]) -> NDArray
 def _transposed(codes: NDArray[np.int8]) -> Iterator[NDArray[np.int8]]:
     for start in range(0, codes.shape[1], _STEP):
         yield np.ascontiguousarray(codes[:, start : start + _STEP].T)
-
-
-def _round_activations(builder: GraphBuilder, x: ir.Value, width: int) -> tuple[ir.Value, ir.Value]:
-    """``x`` as uint8 around 128, and the step of each row; made once for each ``x``."""
-    name = f"{x.name}.int8"
-
-    def steps() -> ir.Value:
-        last = builder.constant("last_axis", int64s(-1))
-        magnitudes = builder.op("Abs", [x], f"{name}.magnitudes")
-        largest = builder.op("ReduceMax", [magnitudes, last], f"{name}.largest", {"keepdims": 1})
-        share = builder.constant("share_of_127", np.array(1 / _LARGEST, dtype=np.float32))
-        found = builder.op("Mul", [largest, share], f"{name}.found")
-        # A row of zeros, as padding has, is divided by something.
-        least = builder.constant("least_step", np.array(np.finfo(np.float32).tiny))
-        return builder.op("Max", [found, least], f"{name}.step")
-
-    step = builder.shared(("activation steps", x), steps)
-
-    def rounded() -> ir.Value:
-        # One operator for divide, round, shift and cast; its zero points are as many as its scales.
-        zero = ir.tensor(np.array([_ZERO], dtype=np.uint8))
-        shape = builder.op("Shape", [step], f"{name}.steps.shape")
-        zeros = builder.op("ConstantOfShape", [shape], f"{name}.zeros", {"value": zero})
-        return builder.op(
-            "QuantizeLinear", [x, step, zeros], name, {"axis": -1, "block_size": width}
-        )
-
-    return builder.shared(("rounded activations", x), rounded), step

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mrs.export.graph.matrix_choices import w8a8
+from mrs.export.quantization.hadamard import group_size, hadamard
 from tests.export.gguf_files import random_blocks
 from tests.export.graph.activations import near_int8
 from tests.export.graph.one_matrix import Part, gather, multiply, records, stored_by, values
@@ -25,10 +26,30 @@ def exact(rows: int, columns: int, seed: int) -> np.ndarray:
     return found
 
 
-def test_integers_are_multiplied_exactly(tmp_path: Path) -> None:
-    x, weights = exact(5, 96, 0), exact(40, 96, 1)
+@pytest.mark.parametrize("columns", [7, 24, 96, 128])
+def test_what_is_integers_once_it_is_turned_is_multiplied_exactly(
+    tmp_path: Path, columns: int
+) -> None:
+    size = group_size(columns)
+    turn = np.kron(np.eye(columns // size), hadamard(size)).astype(np.float32)
+    codes, steps = exact(40, columns, 1), exact(5, columns, 0)
+    x, weights = steps @ turn / size, codes @ turn
     got = multiply(tmp_path, STORE, [Part(weights)], x)
-    np.testing.assert_allclose(got, x.astype(np.float64) @ weights.T, rtol=1e-5)
+    np.testing.assert_allclose(got, steps.astype(np.float64) @ codes.T, rtol=1e-5)
+
+
+def test_columns_that_stand_out_leave_the_others_their_steps(tmp_path: Path) -> None:
+    """Rounded as it is, this row would have 3 steps on either side of 0 for all but one column."""
+    x = near_int8((4, 512))
+    x[:, 70] = 40 * np.abs(x).max()
+    weights = np.random.default_rng(3).normal(size=(64, 512)).astype(np.float32)
+    weights[:, 70] = 0
+    got = multiply(tmp_path, STORE, [Part(weights)], x)
+    step = np.abs(x).max(axis=1, keepdims=True) / 127
+    unturned = np.rint(x / step) * step @ weights.T
+    expected = x @ weights.T
+    error, before = (np.linalg.norm(found - expected) for found in (got, unturned))
+    assert error < 0.25 * before
 
 
 @pytest.mark.parametrize("shape", [(7,), (2, 5), (1, 1)], ids=str)

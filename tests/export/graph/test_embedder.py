@@ -60,7 +60,7 @@ def test_equal_input_gives_equal_bytes(name: str, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("quant", "least"), [("q8", 0.99), ("w8a8", 0.98), ("q4", 0.7)])
+@pytest.mark.parametrize(("quant", "least"), [("q8", 0.99), ("w8a8", 0.99), ("q4", 0.7)])
 def test_every_quantization(quant: str, least: float, tmp_path: Path) -> None:
     exact, rounded = (
         run(build(BY_NAME["embeddinggemma"], tmp_path / which, which)) for which in ("fp32", quant)

@@ -176,14 +176,14 @@ def test_w8a8_has_blocks_for_the_vocabulary(tmp_path: Path) -> None:
     assert stored_as(tmp_path, "w8a8", "F32", 512, gathered=True) == "int8-block32"
 
 
-def test_w8a8_has_blocks_for_what_meets_outliers_unless_a_pattern_says_otherwise() -> None:
+def test_w8a8_has_blocks_for_an_output_head_unless_a_pattern_names_it() -> None:
     (source,) = row_sources([Part(np.zeros((400, LARGE), dtype=np.float32))])
-    down = dataclasses.replace(source, name="blk.0.ffn_down.weight")
+    head = dataclasses.replace(source, name="output.weight")
     default, asked = (
-        MatrixFormats(parse_quantization("w8a8", patterns)) for patterns in ([], ["*down*=w8a8"])
+        MatrixFormats(parse_quantization("w8a8", patterns)) for patterns in ([], ["output*=w8a8"])
     )
-    assert default.choose(down, 10**9).layout.label == "int8-block32"
-    assert asked.choose(down, 10**9).layout.label == "int8-channel"
+    assert default.choose(head, 10**9).layout.label == "int8-block32"
+    assert asked.choose(head, 10**9).layout.label == "int8-channel"
 
 
 def labels(quant: str, *parts: Part) -> list[str]:
