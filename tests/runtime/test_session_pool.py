@@ -17,6 +17,8 @@ import pytest
 
 from mrs.errors import ModelLoadError, RuntimeUnavailableError
 from mrs.model_repo.version import ModelVersion
+from mrs.processor import Processor
+from mrs.runtime import session_pool
 from mrs.runtime.session_pool import SessionKey, SessionPool, open_session
 
 KEY = SessionKey(Path("a/model.onnx"), threads=2)
@@ -242,3 +244,19 @@ def test_threads_of_an_idle_session_do_not_spin_where_others_compute(tiny: Model
     session = open_session(SessionKey(tiny.graph_path, threads=2, alone=False))
     entry = session.get_session_options().get_session_config_entry
     assert entry("session.force_spinning_stop") == "1"
+
+
+@pytest.mark.parametrize("overflows", [False, True])
+def test_products_of_bytes_are_exact_on_processors_whose_sums_overflow(
+    monkeypatch: pytest.MonkeyPatch, tiny: ModelVersion, overflows: bool
+) -> None:
+    """The faster kernels are for those that add four products at once (VNNI), and other CPUs."""
+    flags = frozenset({"avx2"} if overflows else {"avx2", "avx512_vnni"})
+    monkeypatch.setattr(session_pool, "read_processor", lambda: Processor("", flags, cores=2))
+    session = open_session(SessionKey(tiny.graph_path, threads=2))
+    entry = session.get_session_options().get_session_config_entry
+    if overflows:
+        assert entry("session.x64quantprecision") == "1"
+    else:
+        with pytest.raises(RuntimeError, match="x64quantprecision"):
+            entry("session.x64quantprecision")

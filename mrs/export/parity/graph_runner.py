@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mrs.errors import ModelLoadError
 from mrs.export.parity.onnx_runtime import import_onnx_runtime
+from mrs.processor import read_processor
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -151,6 +152,9 @@ def open_graph(graph: Path, threads: int, mapped: bool) -> InferenceSession:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False
+    if read_processor().byte_products_overflow:
+        # Kernels without such sums, at the price of speed.
+        options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 4
     if mapped:
         options.add_session_config_entry("session.disable_prepacking", "1")

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from mrs.cpu import usable_cpus
 from mrs.errors import ModelLoadError
 from mrs.export.parity.graph_runner import GraphRunner, NotMeasurableError
-from mrs.export.parity.machine import processor_name
 from mrs.export.parity.onnx_runtime import import_onnx_runtime
 from mrs.export.progress import Progress
 from mrs.model_repo.measurements import Measurements
+from mrs.processor import read_processor
 
 PROMPT_TOKENS = 256
 ANSWER_TOKENS = 32
@@ -60,7 +60,7 @@ def as_measurements(speed: Speed, threads: int) -> Measurements:
         decode_tokens_per_second=round(speed.decode, 1),
         prefill_tokens_per_second=round(speed.prefill, 1),
         threads=threads,
-        processor=processor_name(),
+        processor=read_processor().name,
         onnxruntime=import_onnx_runtime().__version__,
     )
 

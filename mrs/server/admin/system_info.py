@@ -12,8 +12,7 @@ from pydantic import BaseModel, Field
 from mrs import __version__
 from mrs.cpu import usable_cpus
 from mrs.memory import available_memory
-
-_CPUINFO = Path("/proc/cpuinfo")
+from mrs.processor import CPUINFO, read_processor
 
 
 class CpuInfo(BaseModel):
@@ -68,7 +67,7 @@ class SystemInfo(BaseModel):
     hf_cache_path: str
 
 
-def system_info(cpuinfo: Path = _CPUINFO) -> SystemInfo:
+def system_info(cpuinfo: Path = CPUINFO) -> SystemInfo:
     """Look at this machine."""
     cpu = _cpu(cpuinfo)
     memory = MemoryInfo(total_bytes=_total_memory(), available_bytes=available_memory() or 0)
@@ -116,41 +115,21 @@ def hf_cache_path() -> Path:
 
 
 def _cpu(cpuinfo: Path) -> CpuInfo:
-    facts, cores = _read_cpuinfo(cpuinfo)
-    flags = set(facts.get("flags", facts.get("Features", "")).split())
-    logical = os.cpu_count() or 1
+    processor = read_processor(cpuinfo)
+    flags = processor.flags
     return CpuInfo(
-        brand=facts.get("model name") or platform.processor() or platform.machine(),
+        brand=processor.name,
         architecture=platform.machine(),
-        logical_cores=logical,
-        physical_cores=cores or logical,
+        logical_cores=os.cpu_count() or 1,
+        physical_cores=processor.cores,
         usable_cores=usable_cpus(),
         avx="avx" in flags,
         avx2="avx2" in flags,
         avx512="avx512f" in flags,
-        avx512_vnni="avx512_vnni" in flags or "avx_vnni" in flags,
+        avx512_vnni=processor.has_vnni,
         amx="amx_int8" in flags,
         fma="fma" in flags,
     )
-
-
-def _read_cpuinfo(file: Path) -> tuple[dict[str, str], int]:
-    """The facts of the first processor, and the number of cores; nothing where it cannot be read.
-
-    Threads of one core share ``physical id`` and ``core id``.
-    """
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return {}, 0
-    blocks = [_facts(block) for block in text.strip().split("\n\n")]
-    cores = {(block.get("physical id"), block.get("core id")) for block in blocks}
-    return blocks[0], len(cores) if all(None not in core for core in cores) else 0
-
-
-def _facts(block: str) -> dict[str, str]:
-    lines = (line.partition(":") for line in block.splitlines())
-    return {name.strip(): value.strip() for name, _, value in lines}
 
 
 def _total_memory() -> int:
