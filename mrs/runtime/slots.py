@@ -198,7 +198,13 @@ class Slots:
             self._trim(target, match.length)
             return
         displaced = self._displace(target)
-        self._copy(displaced if match.slot == target else match.slot, target, match.length)
+        source = displaced if match.slot == target else match.slot
+        if self._is_mostly(Match(source, match.length)):
+            # What it gives up is of little use to others, and a copy would take as much memory.
+            self._kept.drop(source)
+            self._move(source, target, match.length)
+        else:
+            self._copy(source, target, match.length)
 
     def _note_match(self, sequence: Sequence, match: Match) -> None:
         sequence.num_computed = match.length
@@ -228,7 +234,7 @@ class Slots:
 
     def _is_mostly(self, match: Match) -> bool:
         """Whether a kept row is used up by a match, and not just a beginning that many share."""
-        return 2 * match.length >= len(self._kept[match.slot].tokens)
+        return match.slot in self._kept and 2 * match.length >= len(self._kept[match.slot].tokens)
 
     def _displace(self, target: int) -> int:
         """Make a slot free of what is kept in it; gives the slot where that is now.

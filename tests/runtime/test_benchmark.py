@@ -86,9 +86,9 @@ def test_no_repetition_finds_what_another_has_computed() -> None:
     assert len({asked.cache_salt for asked in engine.asked}) == 4
 
 
-def test_generation_makes_one_token_more_than_is_timed() -> None:
+def test_generation_behind_a_cached_prompt_makes_one_token_more_than_is_timed() -> None:
     engine, rate = run(BenchmarkTest(TestKind.GENERATION, 8, 30, 3), repetitions=1)
-    assert shapes(engine) == [(30, 9)] * 3 * 2
+    assert shapes(engine) == [*[(30, 1)] * 3, *[(30, 9)] * 3] * 2
     assert all(asked.sampling.ignore_eos for asked in engine.asked)
     assert rate.samples[0] > 0
 

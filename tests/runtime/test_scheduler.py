@@ -477,6 +477,22 @@ def test_a_row_that_is_taken_over_gives_back_what_the_match_does_not_need() -> N
     assert (taker.slot, taker.num_cached, scheduler.kv_bytes) == (0, 40, 42)
 
 
+def test_conversations_that_go_on_all_at_once_need_their_memory_once() -> None:
+    """Each takes over the row that it left, wherever that is: copies would push out the others'."""
+    config = SchedulerConfig(
+        max_seqs=4, spare_slots=4, prefill_chunk=64, max_kept_bytes=1000, max_kv_bytes=4 * 44
+    )
+    scheduler = Scheduler(config)
+    starts = [1000 * number for number in range(4)]
+    for start in starts:
+        run(scheduler, asks(*range(start, start + 40)))
+    again = [asks(*range(start, start + 40), 1, 1) for start in reversed(starts)]
+    for one in again:
+        scheduler.add(one)
+    assert [one.num_cached for one in again] == [40] * 4
+    assert scheduler.kv_bytes <= 4 * 44
+
+
 # --- memory ---------------------------------------------------------------------------------------
 
 
