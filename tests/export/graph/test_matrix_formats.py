@@ -186,6 +186,26 @@ def test_w8a8_has_blocks_for_an_output_head_unless_a_pattern_names_it() -> None:
     assert asked.choose(head, 10**9).layout.label == "int8-channel"
 
 
+@pytest.mark.parametrize(
+    ("quant", "dtype", "label"),
+    [
+        ("auto", "F32", "int8-channel"),
+        ("auto", "Q5_K", "int8-channel"),
+        ("auto", "Q8_0", "int8-block32"),
+        ("q8", "F32", "int8-block32"),
+    ],
+)
+def test_models_that_read_whole_texts_have_channels_where_weights_are_rounded(
+    quant: str, dtype: str, label: str
+) -> None:
+    shape = (4, 512)
+    tensor = np.zeros(shape, np.float32) if dtype == "F32" else random_blocks(dtype, shape)
+    (source,) = row_sources([Part(tensor)])
+    formats = MatrixFormats(parse_quantization(quant), many_rows=True)
+    assert formats.choose(source, 10**9).layout.label == label
+    assert formats.choose(source, 10**9, gathered=True).layout.label == "int8-block32"
+
+
 def labels(quant: str, *parts: Part) -> list[str]:
     return [layout.label for layout, _ in matrix_format(quant).runs(row_sources(parts))]
 
