@@ -44,7 +44,7 @@ def export(
         typer.Option(
             help="How weights are stored: auto (a checkpoint's codes where that runs well, else 8 "
             "bits), keep (exactly the checkpoint's values), q8, q4 (4 bits, by a search), w8a8 "
-            "(8-bit activations, too: prompts in half the time and more streams, nearly as exact as "
+            "(8-bit activations by row: prompts in half the time, more streams, nearly as exact as "
             "q8), or fp32.",
         ),
     ] = Quantization.AUTO,
