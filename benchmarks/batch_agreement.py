@@ -13,7 +13,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from mrs.model_repo.repository import ModelRepository
+from benchmarks.versions import open_version
 from mrs.runtime.generation import GenerationRequest, SamplingParams
 from mrs.runtime.loading import LoadedModel, load_served
 
@@ -57,7 +57,7 @@ def report(name: str, answers: list[list[int]], alone: list[list[int]]) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]).resolve()
-    loaded = load_served(ModelRepository(folder.parent).resolve(str(folder)))
+    loaded = load_served(open_version(folder))
     try:
         asyncio.run(compare(loaded))
     finally:

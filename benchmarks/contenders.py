@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.versions import open_version
+
 THREADS = 2
 DECODED = 128
 PROMPT = 512
@@ -57,12 +59,10 @@ def mrs(folder: str, depth: int) -> Rates:
     """Through the engine as a server uses it, without HTTP: scheduler, sampler, detokenizer."""
     import asyncio
 
-    from mrs.model_repo.repository import ModelRepository
     from mrs.runtime.benchmark import BenchmarkTest, TestKind, run_test
     from mrs.runtime.loading import load_served
 
-    path = Path(folder).resolve()
-    version = ModelRepository(path.parent).resolve(str(path))
+    version = open_version(folder)
     # What tests at a depth begin with is left in the cache by a request before.
     loaded = load_served(version, threads=THREADS, prefix_cache_bytes=1 << 40 if depth else 0)
 

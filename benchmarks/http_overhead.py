@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.server_process import serving
+from benchmarks.versions import open_version
 
 TOKENS = 128
 QUESTION = "Write a long story about a lighthouse and the people who live near it."
@@ -28,11 +29,10 @@ QUESTION = "Write a long story about a lighthouse and the people who live near i
 
 async def engine_rate(folder: Path, streams: int) -> float:
     """Tokens per second of the engine as the server uses it."""
-    from mrs.model_repo.repository import ModelRepository
     from mrs.runtime.generation import GenerationRequest, SamplingParams
     from mrs.runtime.loading import load_served
 
-    loaded = load_served(ModelRepository(folder.parent).resolve(str(folder)), prefix_cache_bytes=0)
+    loaded = load_served(open_version(folder), prefix_cache_bytes=0)
     prompt = loaded.prompts.encode_chat([{"role": "user", "content": QUESTION}])
     request = GenerationRequest(
         prompt, SamplingParams(temperature=0.0, max_tokens=TOKENS, ignore_eos=True)

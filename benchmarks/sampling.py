@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mrs.model_repo.repository import ModelRepository
+from benchmarks.versions import open_version
 from mrs.runtime.decoder import Decoder
 from mrs.runtime.drawing import draw_tokens
 from mrs.runtime.generation import DryParams, GenerationRequest, SamplingParams
@@ -132,7 +132,7 @@ def main() -> None:
     folder = arguments.version.resolve()
     timed = TimedSteps()
     timed.watch()
-    loaded = load_served(ModelRepository(folder.parent).resolve(str(folder)), max_seqs=16)
+    loaded = load_served(open_version(folder), max_seqs=16)
     try:
         for batch in BATCHES:
             asyncio.run(generate(loaded, batch, arguments.tokens))

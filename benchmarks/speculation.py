@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from mrs.model_repo.repository import ModelRepository
+from benchmarks.versions import open_version
 from mrs.model_repo.version import ModelVersion
 from mrs.runtime.generation import GenerationRequest, SamplingParams
 from mrs.runtime.loading import LoadedModel, load_served
@@ -41,10 +41,6 @@ class Found:
     rate: float
     drafted: int
     accepted: int
-
-
-def open_version(folder: Path) -> ModelVersion:
-    return ModelRepository(folder.resolve().parent).resolve(str(folder.resolve()))
 
 
 async def answers(loaded: LoadedModel, question: str, streams: int) -> Found:
