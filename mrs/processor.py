@@ -38,6 +38,12 @@ class Processor:
         """
         return "avx2" in self.flags and not self.has_vnni
 
+    @property
+    def session_entries(self) -> dict[str, str]:
+        """What sessions of ONNX Runtime must be told to compute exactly on it, by key."""
+        # Kernels without sums of two, at the price of speed.
+        return {"session.x64quantprecision": "1"} if self.byte_products_overflow else {}
+
 
 def read_processor(cpuinfo: Path = CPUINFO) -> Processor:
     """The processor; without flags where the system does not tell.

@@ -100,8 +100,8 @@ def make_formats(
         importance = fit_importance(squares, plan.checkpoint.tensors, options.imatrix.name)
     elif options.calibration_file is not None:
         importance = _calibrate(options.calibration_file, plan, tokenizer_json, scratch, progress)
-    reads_texts = not isinstance(plan.spec, DecoderSpec)
-    return MatrixFormats(options.requested, importance, many_rows=reads_texts)
+    whole_texts = not isinstance(plan.spec, DecoderSpec)
+    return MatrixFormats(options.requested, importance, whole_texts)
 
 
 def _calibrate(

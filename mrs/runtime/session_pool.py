@@ -143,9 +143,8 @@ def _session_options(ort: Any, key: SessionKey) -> Any:
     # Every prefill has another shape: remembered allocation patterns would only pile up.
     options.enable_mem_pattern = False
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    if read_processor().byte_products_overflow:
-        # Kernels without such sums, at the price of speed.
-        options.add_session_config_entry("session.x64quantprecision", "1")
+    for entry, value in read_processor().session_entries.items():
+        options.add_session_config_entry(entry, value)
     # Within a step, threads that spin are worth a lot; after it, it may be another model's turn.
     if not key.alone:
         options.add_session_config_entry("session.force_spinning_stop", "1")

@@ -167,9 +167,7 @@ class Slots:
 
     def _make_room(self, more: int, spared: int = -1) -> bool:
         """Drop kept rows, those used longest ago first, until so many bytes more fit."""
-        if self._budget is None or more <= 0:
-            return True
-        while self.used_bytes + more > self._budget:
+        while more > 0 and not self._fits(more):
             oldest = self._kept.oldest_but(spared)
             if oldest is None:
                 return False
@@ -193,14 +191,13 @@ class Slots:
             self._displace(target)
             return
         self._note_match(sequence, match)
-        if match.slot == target and (self._is_mostly(match) or self._free_above(target) is None):
+        if match.slot == target and (self._takes_over(match) or self._free_above(target) is None):
             self._kept.drop(target)
             self._trim(target, match.length)
             return
         displaced = self._displace(target)
         source = displaced if match.slot == target else match.slot
-        if self._is_mostly(Match(source, match.length)):
-            # What it gives up is of little use to others, and a copy would take as much memory.
+        if self._takes_over(Match(source, match.length)):
             self._kept.drop(source)
             self._move(source, target, match.length)
         else:
@@ -232,14 +229,27 @@ class Slots:
                 best = Match(other.slot, length)
         return best
 
-    def _is_mostly(self, match: Match) -> bool:
-        """Whether a kept row is used up by a match, and not just a beginning that many share."""
-        return match.slot in self._kept and 2 * match.length >= len(self._kept[match.slot].tokens)
+    def _takes_over(self, match: Match) -> bool:
+        """Whether a kept row becomes that of who matches it, and loses what is behind the match.
+
+        Where next to nothing is, as when a conversation goes on; and where most of it matches and
+        memory for a copy could only come from other rows. What matches may be a beginning that many
+        share, so that others are to find the rest. Rows that run are never taken over.
+        """
+        if match.slot not in self._kept:
+            return False
+        tokens = len(self._kept[match.slot].tokens)
+        if tokens - match.length < SHORTEST_MATCH:
+            return True
+        return 2 * match.length >= tokens and not self._fits(self._row_bytes(match.length))
+
+    def _fits(self, more: int) -> bool:
+        return self._budget is None or self.used_bytes + more <= self._budget
 
     def _displace(self, target: int) -> int:
         """Make a slot free of what is kept in it; gives the slot where that is now.
 
-        The one that was used last must not be lost: its beginning may be copied next.
+        The one that was used last must not be lost: its beginning may be copied or moved next.
         """
         if target not in self._kept:
             return target

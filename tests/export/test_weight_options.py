@@ -14,6 +14,7 @@ from mrs.export.progress import SilentProgress
 from mrs.export.weight_options import weight_options
 from mrs.model_repo.repository import ModelRepository
 from mrs.model_repo.version import ModelVersion
+from tests import tiny_embedder
 from tests.export.gguf_files import LlamaSize, llama_weights, write_llama
 from tests.export.quantization.test_imatrix import legacy
 
@@ -115,3 +116,13 @@ def test_importance_needs_a_search(option: str) -> None:
 def test_a_file_that_is_missing_is_named() -> None:
     with pytest.raises(UsageError, match="Cannot read missing"):
         weight_options("q4", imatrix=Path("missing")).recorded()
+
+
+def test_auto_rounds_by_channel_in_what_reads_whole_texts_and_in_blocks_elsewhere(
+    tmp_path: Path, gguf: Path
+) -> None:
+    folder = tiny_embedder.write_folder(tmp_path / "model")
+    encoder, decoder = (export(source, tmp_path / "repo", "auto") for source in (folder, gguf))
+    name = "blk.0.ffn_up.weight"
+    stored = [version.lock.quantization[name].stored_as for version in (encoder, decoder)]
+    assert stored == ["int8-channel", "int8-block32"]

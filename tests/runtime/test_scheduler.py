@@ -469,12 +469,42 @@ def test_spare_slots_are_nobodys_to_run_in() -> None:
 def test_a_row_that_is_taken_over_gives_back_what_the_match_does_not_need() -> None:
     scheduler = Scheduler(KEEPING)
     run(scheduler, asks(*range(60)))
-    taker = asks(*range(40), 99, 98)
+    taker = asks(*range(50), 99, 98)
     scheduler.add(taker)
     step = scheduler.schedule()
     assert step is not None
-    assert step.moves == (Trim(0, 40),)
-    assert (taker.slot, taker.num_cached, scheduler.kv_bytes) == (0, 40, 42)
+    assert step.moves == (Trim(0, 50),)
+    assert (taker.slot, taker.num_cached, scheduler.kv_bytes) == (0, 50, 52)
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_conversations_that_share_a_long_beginning_keep_their_own_rests(at_once: int) -> None:
+    config = SchedulerConfig(max_seqs=2, spare_slots=4, prefill_chunk=256, max_kept_bytes=1000)
+    scheduler = Scheduler(config)
+    system = [*range(100)]
+    turns = [[*system, *range(start, start + 40)] for start in (1000, 2000)]
+    for turn in turns:
+        run(scheduler, asks(*turn))
+    again = [asks(*turn, 1, 1) for turn in turns]
+    for start in range(0, 2, at_once):
+        for one in again[start : start + at_once]:
+            scheduler.add(one)
+        while scheduler.has_work:
+            step = scheduler.schedule()
+            assert step is not None
+            carry_out(scheduler, step)
+    assert [one.num_cached for one in again] == [140, 140]
+
+
+def test_most_of_a_row_is_taken_over_where_a_copy_would_push_out_another() -> None:
+    config = SchedulerConfig(
+        max_seqs=2, spare_slots=4, prefill_chunk=64, max_kept_bytes=1000, max_kv_bytes=120
+    )
+    scheduler = Scheduler(config)
+    run(scheduler, asks(*range(1000, 1040)))
+    run(scheduler, asks(*range(60)))
+    assert run(scheduler, asks(*range(40), 99, 98)).num_cached == 40
+    assert run(scheduler, asks(*range(1000, 1040), 1, 1)).num_cached == 40
 
 
 def test_conversations_that_go_on_all_at_once_need_their_memory_once() -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mrs.export.graph.builder import GraphBuilder
 from mrs.export.graph.rounded_rows import rounded_rows, zero_point
 from mrs.export.graph.stored_matrix import MatrixLayout, StoredPart, total_rows
-from mrs.export.quantization.hadamard import group_size, turned_back
+from mrs.export.quantization.hadamard import group_size, turned_weights
 from mrs.export.quantization.steps import reciprocals
 
 _LARGEST = 127
@@ -48,7 +48,7 @@ class ChannelLayout:
         for part in parts:
             for values in part.source.float_chunks():
                 start, end = end, end + len(values)
-                turned = turned_back(values, group_size(columns))
+                turned = turned_weights(values, group_size(columns))
                 scales[start:end] = _round_rows(turned, codes[start:end])
         stored = builder.weight_file.append(_transposed(codes), codes.nbytes)
         shape = (columns, rows)

@@ -30,12 +30,12 @@ class MatrixFormats:
     Attributes:
         requested: the quantization of each tensor by its name.
         importance: of the columns of each tensor by its name, where it is known.
-        many_rows: the model reads whole texts only, as those do that make vectors of them.
+        whole_texts: the model reads texts at once, as those do that make vectors or scores of them.
     """
 
     requested: QuantizationMap
     importance: Mapping[str, TensorImportance] = field(default_factory=dict)
-    many_rows: bool = False
+    whole_texts: bool = False
 
     def store(
         self, builder: GraphBuilder, name: str, parts: Sequence[RowSource], *, gathered: bool
@@ -103,7 +103,7 @@ class MatrixFormats:
         use = replace(
             use,
             named=self.requested.names(source.name),
-            many_rows=self.many_rows,
+            whole_texts=self.whole_texts,
             importance=self.importance.get(source.name),
         )
         return CHOICES[self.requested.of(source.name)](source, use)

@@ -1,4 +1,4 @@
-"""Activations as int8 codes with one step for each row, made while the model runs.
+"""Activations as 8-bit codes with one step for each row, made while the model runs.
 
 Groups of columns are turned by a Hadamard matrix first; see `quantization.hadamard`. Weights that
 these codes are multiplied with must be turned as well.

@@ -152,9 +152,8 @@ def open_graph(graph: Path, threads: int, mapped: bool) -> InferenceSession:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False
-    if read_processor().byte_products_overflow:
-        # Kernels without such sums, at the price of speed.
-        options.add_session_config_entry("session.x64quantprecision", "1")
+    for entry, value in read_processor().session_entries.items():
+        options.add_session_config_entry(entry, value)
     options.log_severity_level = 4
     if mapped:
         options.add_session_config_entry("session.disable_prepacking", "1")

@@ -35,7 +35,7 @@ def hadamard(size: int) -> NDArray[np.float32]:
     return found
 
 
-def turned_back(weights: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+def turned_weights(weights: NDArray[np.float32], size: int) -> NDArray[np.float32]:
     """Weights for activations whose groups were multiplied by ``hadamard(size)``.
 
     Args:

@@ -187,23 +187,25 @@ def test_w8a8_has_blocks_for_an_output_head_unless_a_pattern_names_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quant", "dtype", "label"),
+    ("quant", "dtype", "columns", "label"),
     [
-        ("auto", "F32", "int8-channel"),
-        ("auto", "Q5_K", "int8-channel"),
-        ("auto", "Q8_0", "int8-block32"),
-        ("q8", "F32", "int8-block32"),
+        ("auto", "F32", 512, "int8-channel"),
+        ("auto", "Q5_K", 512, "int8-channel"),
+        ("auto", "Q8_0", 512, "int8-block32"),
+        ("auto", "F32", 96, "int8-block32"),
+        ("auto", "F32", 312, "float32"),
+        ("q8", "F32", 512, "int8-block32"),
     ],
 )
 def test_models_that_read_whole_texts_have_channels_where_weights_are_rounded(
-    quant: str, dtype: str, label: str
+    quant: str, dtype: str, columns: int, label: str
 ) -> None:
-    shape = (4, 512)
+    shape = (4, columns)
     tensor = np.zeros(shape, np.float32) if dtype == "F32" else random_blocks(dtype, shape)
     (source,) = row_sources([Part(tensor)])
-    formats = MatrixFormats(parse_quantization(quant), many_rows=True)
+    formats = MatrixFormats(parse_quantization(quant), whole_texts=True)
     assert formats.choose(source, 10**9).layout.label == label
-    assert formats.choose(source, 10**9, gathered=True).layout.label == "int8-block32"
+    assert formats.choose(source, 10**9, gathered=True).layout.label != "int8-channel"
 
 
 def labels(quant: str, *parts: Part) -> list[str]:

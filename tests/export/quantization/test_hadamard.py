@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrs.export.quantization.hadamard import group_size, hadamard, turned_back
+from mrs.export.quantization.hadamard import group_size, hadamard, turned_weights
 
 SIZES = [1, 2, 4, 8, 16, 32, 64]
 
@@ -46,12 +46,12 @@ def test_products_with_turned_activations_stay_what_they_were(
         random.integers(-100, 101, (rows, size * groups)).astype(np.float32) for rows in (3, 5)
     )
     turned = (x.reshape(3, groups, size) @ hadamard(size)).reshape(x.shape)
-    np.testing.assert_array_equal(turned @ turned_back(weights, size).T, x @ weights.T)
+    np.testing.assert_array_equal(turned @ turned_weights(weights, size).T, x @ weights.T)
 
 
 def test_one_large_column_is_spread_over_its_group() -> None:
     weights = np.zeros((1, 128), dtype=np.float32)
     weights[0, 3] = 64
-    found = turned_back(weights, 64)
+    found = turned_weights(weights, 64)
     np.testing.assert_array_equal(np.abs(found[0, :64]), 1)
     assert not found[0, 64:].any()
