@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from mrs.export.graph.builder import CONTRIB_DOMAIN
 from mrs.processor import Processor, read_processor
-
-CONTRIB = "com.microsoft"
 
 HASWELL = "fpu sse4_2 avx fma avx2 bmi2"
 SKYLAKE_SERVER = HASWELL + " avx512f avx512bw avx512vl"
@@ -66,7 +65,10 @@ def product_of_bytes(codes: NDArray[np.int8]) -> bytes:
         "zero": np.uint8(128),
     }
     node = helper.make_node(
-        "MatMulIntegerToFloat", ["x", "codes", "one", "scales", "zero"], ["y"], domain=CONTRIB
+        "MatMulIntegerToFloat",
+        ["x", "codes", "one", "scales", "zero"],
+        ["y"],
+        domain=CONTRIB_DOMAIN,
     )
     graph = helper.make_graph(
         [node], "product",
@@ -74,7 +76,7 @@ def product_of_bytes(codes: NDArray[np.int8]) -> bytes:
         [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [None, codes.shape[1]])],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )  # fmt: skip
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid(CONTRIB, 1)]
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid(CONTRIB_DOMAIN, 1)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     found: bytes = model.SerializeToString()
     return found

@@ -89,6 +89,9 @@ async def run_test(
         rng = np.random.default_rng([test.depth, test.tokens, test.batch, number])
         prompts = rng.integers(0, vocab_size, (test.batch, max(1, test.depth)))
         before, salt = prompts.tolist(), f"{test.name} {number}"
+        if test.depth:
+            # By requests of their own: who reads a long prompt generates later than the others.
+            await asyncio.gather(*(_stamps(engine, prompt, 1, salt) for prompt in before))
         if test.kind is TestKind.PROMPT:
             samples.append(await _prompt_rate(engine, test, before, vocab_size, salt))
         else:
@@ -104,7 +107,7 @@ async def _prompt_rate(
     vocab_size: int,
     salt: str,
 ) -> float:
-    await _fill(engine, test, before, salt)
+    """Timed from when all are asked for, until the last has its first token."""
     rng = np.random.default_rng([test.tokens, test.batch])
     timed = rng.integers(0, vocab_size, (test.batch, test.tokens)).tolist()
     prompts = [
@@ -124,7 +127,6 @@ async def _generation_rate(
     salt: str,
 ) -> float:
     """Timed from when every sequence has its first token, until the first has its last."""
-    await _fill(engine, test, prompts, salt)
     count = test.tokens + 1
     asked = time.perf_counter()
     stamps = await asyncio.gather(*(_stamps(engine, prompt, count, salt) for prompt in prompts))
@@ -135,17 +137,6 @@ async def _generation_rate(
         return test.batch * count / (max(times[-1] for times in stamps) - asked)
     made = sum(start < stamp <= end for times in stamps for stamp in times)
     return made / (end - start)
-
-
-async def _fill(
-    engine: GenerationEngine, test: BenchmarkTest, prompts: list[list[int]], salt: str
-) -> None:
-    """Leave the tokens before the timed ones in the cache, by requests of their own.
-
-    Sequences whose prompts take long would not generate at the same time.
-    """
-    if test.depth:
-        await asyncio.gather(*(_stamps(engine, prompt, 1, salt) for prompt in prompts))
 
 
 async def _stamps(

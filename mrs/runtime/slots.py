@@ -162,7 +162,7 @@ class Slots:
         holding = {slot for slot, length in enumerate(self._held) if length}
         if any(sequence is not None for sequence in self._slots) or holding != self._kept.slots:
             raise RuntimeError("slots of the KV cache are held, but no sequence runs")
-        if self._budget is not None and self.used_bytes > self._budget:
+        if not self._fits(0):
             raise RuntimeError(f"the KV cache takes {self.used_bytes} of {self._budget} bytes")
 
     def _make_room(self, more: int, spared: int = -1) -> bool:
@@ -198,8 +198,7 @@ class Slots:
         displaced = self._displace(target)
         source = displaced if match.slot == target else match.slot
         if self._takes_over(Match(source, match.length)):
-            self._kept.drop(source)
-            self._move(source, target, match.length)
+            self._take_over(source, target, match.length)
         else:
             self._copy(source, target, match.length)
 
@@ -277,8 +276,11 @@ class Slots:
             self._operations.append(Copy(source, target, length))
             self._held[target] = length
         else:  # There is no memory for both. Running rows have a copy's memory promised to them.
-            self._kept.drop(source)
-            self._move(source, target, length)
+            self._take_over(source, target, length)
+
+    def _take_over(self, source: int, target: int, length: int) -> None:
+        self._kept.drop(source)
+        self._move(source, target, length)
 
     def _move(self, source: int, target: int, length: int) -> None:
         self._operations.append(Move(source, target, length))

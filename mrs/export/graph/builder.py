@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +15,8 @@ OPSET = 23
 CONTRIB_DOMAIN = "com.microsoft"
 # The oldest IR version that holds opset 23; nothing newer is used.
 _IR_VERSION = 11
+
+Made = TypeVar("Made")
 
 
 class GraphBuilder:
@@ -29,7 +31,7 @@ class GraphBuilder:
         self._nodes: list[ir.Node] = []
         self._initializers: dict[str, ir.Value] = {}
         self._constants: dict[str, NDArray[Any]] = {}
-        self._shared: dict[Hashable, ir.Value] = {}
+        self._shared: dict[Hashable, Any] = {}
 
     def op(
         self,
@@ -91,11 +93,12 @@ class GraphBuilder:
         self._constants[name] = value
         return self._initializer(ir.tensor(value, name=name), value.shape)
 
-    def shared(self, key: Hashable, make: Callable[[], ir.Value]) -> ir.Value:
+    def shared(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` makes, made only once for each ``key``."""
         if key not in self._shared:
             self._shared[key] = make()
-        return self._shared[key]
+        made: Made = self._shared[key]
+        return made
 
     def weight(self, name: str, value: NDArray[Any]) -> ir.Value:
         """An initializer that is in memory, written to the weight file."""

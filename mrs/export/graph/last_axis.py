@@ -15,12 +15,10 @@ def split_last_axis(builder: GraphBuilder, x: ir.Value, size: int, name: str) ->
     return builder.op("Reshape", [x, shape], name)
 
 
-def join_last_axes(
-    builder: GraphBuilder, split: ir.Value, like: ir.Value, columns: int, name: str
-) -> ir.Value:
+def join_last_axes(builder: GraphBuilder, split: ir.Value, like: ir.Value, name: str) -> ir.Value:
     """The inverse of `split_last_axis`: the last two axes as one, and the rest as in ``like``."""
     rank = _rank(like)
-    shape = builder.constant(f"rows_of_{columns}_{rank}d", int64s(*[0] * (rank - 1), columns))
+    shape = builder.constant(f"rows_{rank}d", int64s(*[0] * (rank - 1), -1))
     return builder.op("Reshape", [split, shape], name)
 
 

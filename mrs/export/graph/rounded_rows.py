@@ -41,11 +41,14 @@ def rounded_rows(builder: GraphBuilder, x: ir.Value, columns: int) -> RoundedRow
         x: float32 ``[..., columns]``; three dimensions unless its shape is set.
         columns: of ``x``.
     """
-    name = f"{x.name}.int8"
-    turned = builder.shared(("turned", x), lambda: _turn(builder, x, columns))
-    steps = builder.shared(("row steps", x), lambda: _steps(builder, turned, name))
-    codes = builder.shared(("row codes", x), lambda: _codes(builder, turned, steps, columns, name))
-    return RoundedRows(codes, steps)
+
+    def make() -> RoundedRows:
+        name = f"{x.name}.int8"
+        turned = _turn(builder, x, columns)
+        steps = _steps(builder, turned, name)
+        return RoundedRows(_codes(builder, turned, steps, columns, name), steps)
+
+    return builder.shared(("rounded rows", x), make)
 
 
 def zero_point(builder: GraphBuilder) -> ir.Value:
@@ -61,16 +64,15 @@ def _turn(builder: GraphBuilder, x: ir.Value, columns: int) -> ir.Value:
     groups = split_last_axis(builder, x, size, f"{name}.from")
     matrix = builder.constant(f"hadamard{size}", hadamard(size))
     turned = builder.op("MatMul", [groups, matrix], f"{name}.groups")
-    return join_last_axes(builder, turned, x, columns, name)
+    return join_last_axes(builder, turned, x, name)
 
 
 def _steps(builder: GraphBuilder, x: ir.Value, name: str) -> ir.Value:
     last = builder.constant("last_axis", int64s(-1))
     magnitudes = builder.op("Abs", [x], f"{name}.magnitudes")
     largest = builder.op("ReduceMax", [magnitudes, last], f"{name}.largest", {"keepdims": 1})
-    share = builder.constant("share_of_127", np.array(1 / _LARGEST, dtype=np.float32))
     # 0 for a row of zeros, as padding has: its codes are anything, and their product 0.
-    return builder.op("Mul", [largest, share], f"{name}.steps")
+    return builder.scaled(largest, 1 / _LARGEST, f"{name}.steps", constant="share_of_127")
 
 
 def _codes(
